@@ -12,7 +12,7 @@ SERIES = frozenset(
         "apiserver/admission",  # an admission plug-in each
         "apiserver/registry/kinds",  # a kind each
         "cli",  # a command each
-        "kubectl",  # a command each
+        "kubectl/commands",  # a command each
         "scheduler/plugins",  # a plug-in each
     }
 )

@@ -115,7 +115,8 @@ def _path_name(context: str) -> str:
 def _url_with_code(access: Access) -> str:
     from sampan.dashboard.loopback_server import login_url
     from sampan.dashboard.static_files import NOT_BUILT
-    from sampan.kubectl.client.session import ServerError, Session
+    from sampan.kubectl.client.session import Session
+    from sampan.kubectl.errors import ServerError
 
     session = Session(access, "default")
     try:

@@ -49,7 +49,7 @@ COMMANDS = {
     "kube-dns": ("sampan.cli.components.kube_dns", "Run only the DNS server of this machine."),
     "kube-scheduler": ("sampan.cli.components.kube_scheduler", "Run only the scheduler."),
     "kube-proxy": ("sampan.cli.components.kube_proxy", "Run only the service proxy of this machine."),
-    "kubectl": ("sampan.kubectl", "Work with a cluster: kubectl in Python."),
+    "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),
 }
 
 

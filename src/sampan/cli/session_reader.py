@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from sampan.diagnosis.cluster_reader import Object
 from sampan.kubectl.client.resource_types import ResourceTypes
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
+from sampan.kubectl.errors import ServerError
 from sampan.machinery.cli_errors import CliError
 
 _TOLERATED = (403, 404, 503)

@@ -12,10 +12,12 @@ from typing import Any
 import click
 
 from sampan.api.values.quantity import Quantity
-from sampan.kubectl.client.session import ServerError, Session, open_session
+from sampan.cli.kubectl import open_session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.global_options import connection_options
+from sampan.kubectl.commands.top.metrics import PATH, RESOURCES, check_available, usage_of
+from sampan.kubectl.errors import ServerError
 from sampan.kubectl.printers.objects import as_json
-from sampan.kubectl.top.metrics import PATH, RESOURCES, check_available, usage_of
 from sampan.machinery.cli_errors import CliError
 
 _HOME_AND_CLEAR = "\033[H\033[J"

@@ -1,98 +1,40 @@
 """`sampan kubectl`: the commands of kubectl with the same flags and output, for machines without it.
 
-There is one module or package per command (`staging/src/k8s.io/kubectl/pkg/cmd`), with the attribute `command`.
-Commands are short-lived, so they use the HTTP client of the standard library and untyped values: importing aiohttp and
-the API types would take longer than most commands. What commands share is in `command_line` (flags and help), `client`
-(connection and resource types), `objects` (which objects, and how they are written), `printers`, `describers`,
-`kustomization` and `errors`.
+The commands are in `commands` (`staging/src/k8s.io/kubectl/pkg/cmd`). They are short-lived, so they use the HTTP
+client of the standard library and untyped values: importing aiohttp and the API types would take longer than most
+commands. What commands share is in `command_line` (flags and help), `client` (connection and resource types), `objects`
+(which objects, and how they are written), `printers`, `describers`, `kustomization` and `errors`.
 """
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sampan.kubectl.command_line.command import PREFERENCES, KubectlGroup
+from sampan.kubectl.command_line.command import CLUSTERS, PREFERENCES, KubectlGroup
+from sampan.kubectl.commands import COMMANDS, GROUPS
 from sampan.kubectl.errors import KubectlError, PlainError
 
-GROUPS = {
-    "Basic Commands (Beginner)": {
-        "create": "Create objects from files, or by their properties.",
-        "expose": "Expose pods, a deployment or a service as a new service.",
-        "run": "Run an image in a pod.",
-        "set": "Set properties of objects, such as images and environment variables.",
-    },
-    "Basic Commands (Intermediate)": {
-        "explain": "Show the documentation of a resource type.",
-        "get": "List objects or show one.",
-        "edit": "Edit objects in an editor.",
-        "delete": "Delete objects by name, label or file.",
-    },
-    "Deploy Commands": {
-        "rollout": "Manage the rollout of a deployment, daemon set or stateful set.",
-        "rolling-update": "Replace a replication controller step by step.",
-        "scale": "Set the number of replicas.",
-        "autoscale": "Create a horizontal pod autoscaler.",
-    },
-    "Cluster Management Commands": {
-        "certificate": "Approve or deny certificate signing requests.",
-        "cluster-info": "Show the addresses of the control plane and its services.",
-        "top": "Show resource usage of nodes or pods.",
-        "cordon": "Mark nodes as unschedulable.",
-        "uncordon": "Mark nodes as schedulable.",
-        "drain": "Evict the pods of nodes before maintenance.",
-        "taint": "Update the taints of nodes.",
-    },
-    "Troubleshooting and Debugging Commands": {
-        "describe": "Show the details of objects and their events.",
-        "logs": "Print the logs of a container.",
-        "attach": "Attach to the main process of a container.",
-        "exec": "Run a command in a container.",
-        "port-forward": "Forward local ports to a pod.",
-        "proxy": "Run a proxy to the API server.",
-        "cp": "Copy files to and from a container.",
-        "auth": "Inspect authorization.",
-        "debug": "Debug pods and nodes with additional containers.",
-        "events": "List events.",
-    },
-    "Advanced Commands": {
-        "diff": "Show what apply would change.",
-        "apply": "Apply the configuration in files to objects.",
-        "patch": "Change fields of objects.",
-        "replace": "Replace objects by those in files.",
-        "wait": "Wait for a condition of objects.",
-        "kustomize": "Print the objects of a kustomization.",
-    },
-    "Settings Commands": {
-        "label": "Update the labels of objects.",
-        "annotate": "Update the annotations of objects.",
-        "completion": "Print the completion script for a shell.",
-    },
-    "Other Commands": {
-        "api-resources": "Print the resource types of the server.",
-        "api-versions": "Print the API versions of the server.",
-        "config": "Change kubeconfig files.",
-        "kuberc": "Manage preferences in kuberc files.",
-        "options": "List the global flags.",
-        "plugin": "List plug-ins.",
-        "version": "Print the versions of client and server.",
-    },
-}
-"""The commands with their help texts, grouped as in the help of kubectl."""
+if TYPE_CHECKING:
+    from sampan.kubectl.client.local_clusters import LocalClusters
 
 _COMPLETE = "__complete"
 _EXTENSIBLE = "create"
 """The command whose sub-commands may be plug-ins."""
 _SIMILAR = 2
 _SYNONYMS = {"get": ("list", "ls"), "delete": ("rm", "remove"), "describe": ("inspect",), "top": ("stats",)}
-COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 
 
 class RootGroup(KubectlGroup):
-    """The group of all commands, which are imported when they are used."""
+    """The group of all commands, which are imported when they are used. `clusters` are those that commands may use
+    without a kubeconfig."""
+
+    def __init__(self, clusters: LocalClusters) -> None:
+        super().__init__("kubectl", help="Control a cluster with the commands of kubectl.")
+        self._clusters = clusters
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -102,10 +44,11 @@ class RootGroup(KubectlGroup):
             return None
         if name == _COMPLETE:
             name = "complete"
-        subcommand: click.Command = import_module(f"{__name__}.{name.replace('-', '_')}").command
+        subcommand: click.Command = import_module(f"{__name__}.commands.{name.replace('-', '_')}").command
         return subcommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[CLUSTERS] = self._clusters
         if args[:1] != [_COMPLETE]:
             args = self._apply_preferences(ctx, args)
         if args[:1] == [_EXTENSIBLE] and len(args) > 1 and not args[1].startswith("-"):
@@ -130,7 +73,7 @@ class RootGroup(KubectlGroup):
         """Run a plug-in such as kubectl-create-thing for a sub-command that does not exist."""
         group = self.get_command(ctx, _EXTENSIBLE)
         if isinstance(group, KubectlGroup) and args[1] not in group.list_commands(ctx):
-            from sampan.kubectl.plugin import run_plugin
+            from sampan.kubectl.commands.plugin import run_plugin
 
             run_plugin(args, least=2)
 
@@ -140,14 +83,14 @@ class RootGroup(KubectlGroup):
     def _unknown_command(self, word: str, args: list[str]) -> KubectlError:
         if args[0].startswith("-"):
             return PlainError(f"Error: flags cannot be placed before plugin name: {args[0]}")
-        from sampan.kubectl.plugin import run_plugin
+        from sampan.kubectl.commands.plugin import run_plugin
 
         run_plugin(args)
         return KubectlError(f'unknown command "{word}" for "kubectl"' + suggestions(word))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from sampan.kubectl.command_line.help_text import write_rows
-        from sampan.kubectl.plugin import plugin_commands
+        from sampan.kubectl.commands.plugin import plugin_commands
 
         for title, commands in GROUPS.items():
             write_rows(formatter, title, list(commands.items()))
@@ -176,9 +119,4 @@ def _distance(left: str, right: str) -> int:
     return row[-1]
 
 
-@click.group("kubectl", cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"]})
-def command(**options: Any) -> None:
-    """Control a cluster with the commands of kubectl."""
-
-
-__all__ = ["COMMANDS", "GROUPS", "command"]
+__all__ = ["COMMANDS", "GROUPS", "RootGroup"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sampan.machinery.cli_errors import CliError
+
+if TYPE_CHECKING:
+    from sampan.machinery.errors import ApiError
 
 
 class KubectlError(CliError):
@@ -56,6 +59,54 @@ class SilentExit(KubectlError):
         pass
 
 
+class ServerError(click.ClickException):
+    """An error response of the API server, printed in the format of kubectl."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+    def show(self, file: Any = None) -> None:
+        click.echo(self.text, err=True)
+
+    def add_context(self, operation: str) -> ServerError:
+        """Prefix the message with the operation that failed, and return the error."""
+        self.error.status["message"] = f"{operation}: {self.error.message}"
+        return self
+
+    @property
+    def text(self) -> str:
+        """The message as it is printed if it is the only error."""
+        return _invalid_text(self.error) if self.error.reason == "Invalid" else self.text_in_list
+
+    @property
+    def text_in_list(self) -> str:
+        """The message as it is printed in a list of errors."""
+        reason, message = self.error.reason, self.error.message
+        if reason == "Unauthorized":
+            return f"error: You must be logged in to the server ({message})"
+        return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
+
+    @property
+    def is_not_found(self) -> bool:
+        return self.error.reason == "NotFound"
+
+
+def _invalid_text(error: ApiError) -> str:
+    details = error.details
+    subject = "The request is invalid"
+    if not details:
+        return f"{subject}: {error.message}" if error.message else subject
+    causes = list(dict.fromkeys(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in error.causes))
+    if details.get("kind") or details.get("name"):
+        subject = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
+    elif error.message and not causes:
+        subject += f": {error.message}"
+    if len(causes) == 1:
+        return f"{subject}: {causes[0]}"
+    return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in causes) if causes else subject
+
+
 class ErrorAggregate(CliError):
     """The errors of a command that continues after an error. Raised at the end, it prints all of them."""
 
@@ -95,10 +146,16 @@ class ErrorAggregate(CliError):
             click.echo(error_text(error), err=True)
 
 
+class FoundErrors(ErrorAggregate):
+    """An aggregate that ignores NotFound errors of the server."""
+
+    def add(self, error: click.ClickException) -> None:
+        if not (isinstance(error, ServerError) and error.is_not_found):
+            super().add(error)
+
+
 def error_text(error: click.ClickException) -> str:
     """Return the text of an error in a list of errors."""
-    from sampan.kubectl.client.session import ServerError
-
     return error.text_in_list if isinstance(error, (KubectlError, ServerError)) else error.message
 
 

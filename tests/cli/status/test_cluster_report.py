@@ -24,7 +24,8 @@ from sampan.cli.status.cluster_report import (
     size_text,
     warnings,
 )
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
+from sampan.kubectl.errors import ServerError
 from sampan.machinery import errors
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from tests.ports import free_port

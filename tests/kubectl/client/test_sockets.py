@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.client.sockets import open_port_forward, open_stream, run_process
+from sampan.kubectl.errors import ServerError
 from sampan.machinery.client.access import Access
 from sampan.machinery.multiplex import handshake, port_forward, remote_command
 from sampan.machinery.multiplex.port_forward import PortForwardSession

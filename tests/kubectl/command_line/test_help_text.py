@@ -13,8 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from sampan.cli.kubectl import command
 from sampan.cli.main import cli
-from sampan.kubectl import COMMANDS, command
+from sampan.kubectl import COMMANDS
 from sampan.kubectl.command_line.command import KubectlCommand, KubectlGroup
 from sampan.kubectl.command_line.help_text import examples
 

@@ -20,7 +20,8 @@ from sampan.cli.local_cluster.data_version import data_problem
 from sampan.cli.session_reader import SessionReader
 from sampan.diagnosis.cluster_reader import Object
 from sampan.diagnosis.node_pressure import pressure_conditions, read_pressure_lines
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
+from sampan.kubectl.errors import ServerError
 from sampan.kubelet import hollow_nodes
 from sampan.machinery import errors
 from sampan.machinery.cli_errors import CliError

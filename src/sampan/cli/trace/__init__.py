@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from sampan.cli.kubectl import open_session
 from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
 from sampan.cli.trace.timeline_text import duration, timeline_text
@@ -21,8 +22,9 @@ from sampan.diagnosis.pod_cause import read_owner_records
 from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, PodTimeline, timeline, timeline_value
 from sampan.kubectl.client.resource_type import ResourceType
 from sampan.kubectl.client.resource_types import ResourceTypes
-from sampan.kubectl.client.session import ServerError, Session, open_session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.global_options import connection_options
+from sampan.kubectl.errors import ServerError
 from sampan.kubectl.objects.targets import targets
 from sampan.kubectl.printers.objects import as_json
 from sampan.kubectl.printers.table import table_lines

@@ -16,6 +16,7 @@ from typing import Any
 import click
 import msgspec
 
+from sampan.cli.kubectl import open_session
 from sampan.cli.session_reader import SessionReader
 from sampan.cli.why import explanation_text
 from sampan.cli.why.workload_pods import pods_of, problem_conditions
@@ -23,8 +24,9 @@ from sampan.diagnosis.disruptions import EVENT_REASONS, DisruptionSource
 from sampan.diagnosis.missing_parts import is_healthy, is_placed, list_missing_parts, state_of
 from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable, read_events
 from sampan.kubectl.client.resource_types import ResourceTypes
-from sampan.kubectl.client.session import ServerError, Session, open_session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.global_options import connection_options
+from sampan.kubectl.errors import ServerError
 from sampan.kubectl.objects.manifests import ManifestObject, read_manifests
 from sampan.kubectl.objects.targets import targets
 from sampan.kubectl.printers.objects import as_json

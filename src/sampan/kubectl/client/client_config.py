@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sampan.kubectl.client.local_clusters import DEFAULT_SERVER, LocalClusters
 from sampan.kubectl.command_line.flag_parser import quote_text
 from sampan.kubectl.errors import KubectlError, PlainError
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
 
-DEFAULT_SERVER = "http://localhost:8080"
 
-
-def load_access(options: Mapping[str, Any]) -> tuple[Access, str]:
+def load_access(options: Mapping[str, Any], clusters: LocalClusters) -> tuple[Access, str]:
     """Return the access to the cluster and the namespace. Flags override single values of the kubeconfig."""
-    paths = kubeconfig_paths(options)
+    paths = kubeconfig_paths(options, clusters)
     if options.get("kubeconfig") and not paths[0].exists():
         raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
     config = _read(paths)
@@ -93,42 +92,18 @@ def _user_flags(options: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
+def kubeconfig_paths(options: Mapping[str, Any], clusters: LocalClusters) -> list[Path]:
     """Return the paths of the kubeconfig files: those of --kubeconfig, of --name, of $KUBECONFIG, the one in the home
-    directory, or that of the only running cluster of this user."""
+    directory, or that of the only cluster."""
     if options.get("kubeconfig"):
         return [Path(options["kubeconfig"])]
     if options.get("cluster_name"):
-        return [_cluster_kubeconfig(str(options["cluster_name"]))]
+        return [clusters.kubeconfig(str(options["cluster_name"]))]
     paths = kubeconfig.default_paths()
     if os.environ.get("KUBECONFIG") or any(path.exists() for path in paths) or options.get("server"):
         return paths
-    return _find_only_kubeconfig() or paths
-
-
-def _cluster_kubeconfig(name: str) -> Path:
-    from sampan.cli.local_cluster.cluster_dir import find_cluster
-
-    path = find_cluster(None, name).kubeconfig
-    if not path.exists():
-        raise KubectlError(f"--name: there is no cluster {name!r}; `sampan status` lists the clusters")
-    return path
-
-
-def _find_only_kubeconfig() -> list[Path]:
-    """Return the kubeconfig path of the only running cluster, or of the only cluster if none is running. Among several,
-    choose the one named sampan; raise KubectlError if there is none of that name."""
-    from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, list_clusters
-
-    clusters = [cluster for cluster in list_clusters() if not cluster.is_unreadable and cluster.kubeconfig.exists()]
-    running = [cluster for cluster in clusters if cluster.read_note() is not None] or clusters
-    if len(running) > 1:
-        default = [cluster for cluster in running if cluster.name == DEFAULT_NAME]
-        if not default:
-            names = ", ".join(cluster.name for cluster in running)
-            raise KubectlError(f"several clusters are running: {names}; choose one with --name")
-        running = default
-    return [cluster.kubeconfig for cluster in running]
+    path = clusters.only_kubeconfig()
+    return paths if path is None else [path]
 
 
 def _complete(access: Access, options: Mapping[str, Any], user: str) -> None:

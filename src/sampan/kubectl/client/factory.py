@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sampan.kubectl.client.local_clusters import LocalClusters
     from sampan.kubectl.client.resource_types import ResourceTypes
     from sampan.kubectl.client.session import Session
     from sampan.kubectl.objects.targets import ResourceBuilder
@@ -17,15 +18,18 @@ class Factory:
     """Creates the session, the resource types and the namespace from the global flags of a command line. Nothing is
     opened or read before it is needed."""
 
-    def __init__(self, flags: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> None:
+    def __init__(
+        self, flags: Mapping[str, Any], clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
+    ) -> None:
         self.flags = flags
+        self.clusters = clusters
         self._plugin_policy = plugin_policy
 
     @cached_property
     def session(self) -> Session:
         from sampan.kubectl.client.session import open_session
 
-        session = open_session(self.flags, plugin_policy=self._plugin_policy)
+        session = open_session(self.flags, self.clusters, plugin_policy=self._plugin_policy)
         if self.flags.get("match_server_version"):
             _check_version(session)
         return session

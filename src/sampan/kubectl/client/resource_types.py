@@ -12,8 +12,8 @@ import click
 
 from sampan.kubectl.client.discovery_cache import DiscoveryCache
 from sampan.kubectl.client.resource_type import ResourceType
-from sampan.kubectl.client.session import ServerError, Session
-from sampan.kubectl.errors import KubectlError
+from sampan.kubectl.client.session import Session
+from sampan.kubectl.errors import KubectlError, ServerError
 
 _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"

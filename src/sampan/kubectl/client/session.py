@@ -16,13 +16,12 @@ import click
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
-from sampan.kubectl.client.client_config import DEFAULT_SERVER, load_access
+from sampan.kubectl.client.client_config import load_access
+from sampan.kubectl.client.local_clusters import LocalClusters, connection_hint
 from sampan.kubectl.command_line.flag_parser import quote_text
-from sampan.kubectl.errors import ErrorAggregate, KubectlError, PlainError
+from sampan.kubectl.errors import KubectlError, PlainError, ServerError
 from sampan.machinery import errors
-from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client.access import Access, AccessError, tls_context
-from sampan.machinery.client.kubeconfig import default_paths
 
 if TYPE_CHECKING:
     from sampan.machinery.client.exec_credentials import PluginPolicy
@@ -30,77 +29,6 @@ if TYPE_CHECKING:
 JSON = "application/json"
 _CONNECT_TIMEOUT_S = 30
 _BODY_TIMED_OUT = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
-_NO_CLUSTER = "\nThere is no kubeconfig, and none of your Sampan clusters is running: `sampan up` starts one."
-
-
-def _hint_at_clusters(server: str) -> str:
-    """Return a hint at the running clusters of this user, for a server on this machine that does not answer."""
-    from sampan.cli.local_cluster.cluster_dir import list_clusters
-
-    if urlsplit(server).hostname not in _LOOPBACK_HOSTS:
-        return ""
-    try:
-        notes = [note for where in list_clusters() if where.is_running and (note := where.read_note()) is not None]
-    except (CliError, OSError):
-        return ""
-    has_kubeconfig = any(path.exists() for path in default_paths())
-    if server == DEFAULT_SERVER and not notes:
-        return "" if has_kubeconfig else _NO_CLUSTER
-    if not notes or server in [url for note in notes for url in (note.url, note.insecure_url)]:
-        return ""
-    names = ", ".join(sorted(note.name for note in notes))
-    is_without = server == DEFAULT_SERVER and not has_kubeconfig
-    cause = "There is no kubeconfig" if is_without else "The kubeconfig names no cluster that runs"
-    return f"\n{cause}. Your running Sampan clusters: {names}; --name NAME uses one of them."
-
-
-class ServerError(click.ClickException):
-    """An error response of the API server, printed in the format of kubectl."""
-
-    def __init__(self, error: errors.ApiError) -> None:
-        super().__init__(error.message)
-        self.error = error
-
-    def show(self, file: Any = None) -> None:
-        click.echo(self.text, err=True)
-
-    def add_context(self, what: str) -> ServerError:
-        """Prefix the message with the operation that failed, and return the error."""
-        self.error.status["message"] = f"{what}: {self.error.message}"
-        return self
-
-    @property
-    def text(self) -> str:
-        """The message as it is printed if it is the only error."""
-        return _invalid_text(self.error) if self.error.reason == "Invalid" else self.text_in_list
-
-    @property
-    def text_in_list(self) -> str:
-        """The message as it is printed in a list of errors."""
-        reason, message = self.error.reason, self.error.message
-        if reason == "Unauthorized":
-            return f"error: You must be logged in to the server ({message})"
-        return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
-
-    @property
-    def is_not_found(self) -> bool:
-        return self.error.reason == "NotFound"
-
-
-def _invalid_text(error: errors.ApiError) -> str:
-    details = error.details
-    subject = "The request is invalid"
-    if not details:
-        return f"{subject}: {error.message}" if error.message else subject
-    causes = list(dict.fromkeys(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in error.causes))
-    if details.get("kind") or details.get("name"):
-        subject = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
-    elif error.message and not causes:
-        subject += f": {error.message}"
-    if len(causes) == 1:
-        return f"{subject}: {causes[0]}"
-    return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in causes) if causes else subject
 
 
 class ConnectionFailure(PlainError):
@@ -116,14 +44,6 @@ class ConnectionFailure(PlainError):
         if it differs from that of the failed request."""
         cause = f"Get {quote_text(self._server + path)}: {self._reason}" if path else self.cause
         return KubectlError(f"{what}: {cause}{advice}")
-
-
-class FoundErrors(ErrorAggregate):
-    """An aggregate that ignores NotFound errors of the server."""
-
-    def add(self, error: click.ClickException) -> None:
-        if not (isinstance(error, ServerError) and error.is_not_found):
-            super().add(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +64,17 @@ class ServerEndpoint:
 
 
 class Session:
-    def __init__(self, access: Access, namespace: str, *, timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        namespace: str,
+        *,
+        timeout_s: float | None = None,
+        clusters: LocalClusters | None = None,
+    ) -> None:
+        """If the server does not answer, the error names the running ones of `clusters`."""
         self.namespace = namespace
+        self._clusters = clusters
         self.access = self._access = access
         self._url = urlsplit(access.server)
         self._connection: http.client.HTTPConnection | None = None
@@ -232,7 +161,8 @@ class Session:
     def open_another(self, *, timeout_s: float | None = None) -> Session:
         """Return a session with a separate connection to the same server. `timeout_s` replaces the time limit of this
         session."""
-        return Session(self._access, self.namespace, timeout_s=timeout_s if timeout_s is not None else self._timeout_s)
+        timeout_s = timeout_s if timeout_s is not None else self._timeout_s
+        return Session(self._access, self.namespace, timeout_s=timeout_s, clusters=self._clusters)
 
     # -- connections for streams -------------------------------------------------------------------------------------
 
@@ -279,7 +209,7 @@ class Session:
             self._connection = None
             url = quote_text(f"{self._url.scheme}://{self._url.netloc}{target}")
             name = self._access.tls_server_name
-            hint = _hint_at_clusters(self._access.server)
+            hint = connection_hint(self._clusters, self._access.server) if self._clusters is not None else ""
             request = f"{method.capitalize()} {url}"
             raise connection_failure(error, request, self._url, server_name=name, hint=hint) from None
         except ValueError as error:  # a token or name that is not valid in a header
@@ -443,14 +373,17 @@ def _resolver() -> str:
     return f" on {servers[0]}:53" if servers else ""
 
 
-def open_session(options: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> Session:
-    """Open a session with the server and credentials of the flags, $KUBECONFIG, ~/.kube/config or a running cluster, in
+def open_session(
+    options: Mapping[str, Any], clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
+) -> Session:
+    """Open a session with the server and credentials of the flags, $KUBECONFIG, ~/.kube/config or one of `clusters`, in
     this order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for
     credentials."""
-    access, namespace = load_access(options)
+    access, namespace = load_access(options, clusters)
     if plugin_policy is not None and access.credential_source is not None:
         access.credential_source.restrict(plugin_policy)
-    session = Session(access, namespace, timeout_s=_timeout_s(str(options.get("request_timeout") or "0")))
+    timeout_s = _timeout_s(str(options.get("request_timeout") or "0"))
+    session = Session(access, namespace, timeout_s=timeout_s, clusters=clusters)
     click.get_current_context().call_on_close(session.close)
     return session
 

@@ -17,7 +17,8 @@ from urllib.parse import SplitResult, urlencode
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
-from sampan.kubectl.client.session import ServerEndpoint, ServerError, Session, proxy_headers
+from sampan.kubectl.client.session import ServerEndpoint, Session, proxy_headers
+from sampan.kubectl.errors import ServerError
 from sampan.machinery import errors
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.multiplex import port_forward, remote_command, upgrade

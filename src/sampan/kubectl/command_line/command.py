@@ -27,6 +27,8 @@ ARGS_BEFORE_DASH = "kubectl-args_before_dash"
 """Key in `ctx.meta`: the number of words before `--`, or -1 without one."""
 PREFERENCES = "kubectl-preferences"
 """Key in `ctx.meta`: the `Preferences` that the user's kuberc file sets for the command line."""
+CLUSTERS = "kubectl-clusters"
+"""Key in `ctx.meta`: the `LocalClusters` of the program that contains kubectl."""
 CHANGED_FLAGS = "kubectl-changed_flags"
 """Key in `ctx.meta`: the names of parameters that the command line sets."""
 
@@ -75,6 +77,7 @@ class KubectlCommand(click.Command):
                 option.name or "": _value(option, {} if option.name in own else parsed.values)
                 for option in GLOBAL_OPTIONS
             },
+            ctx.meta[CLUSTERS],
             plugin_policy=preferences.plugin_policy if preferences is not None else None,
         )
         check_profile(str(ctx.obj.flags["profile"]))

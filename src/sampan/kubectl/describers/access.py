@@ -6,8 +6,8 @@ import base64
 from collections.abc import Iterable
 
 from sampan.api.values.ages import format_age
-from sampan.kubectl.auth.compact_rules import compact_rules, resource_text
 from sampan.kubectl.describers.cluster_view import ClusterView
+from sampan.kubectl.describers.compact_rules import compact_rules, resource_text
 from sampan.kubectl.describers.layout import (
     NONE,
     Lines,

@@ -9,8 +9,9 @@ from typing import Any
 
 from sampan.api.addresses import join_host_port
 from sampan.api.values.ages import UNKNOWN
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.describers.layout import Lines, Value, controller_of, format_age, items, meta, part
+from sampan.kubectl.errors import ServerError
 
 
 class ClusterView:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sampan.kubectl.client.session import ServerError
 from sampan.kubectl.describers.cluster_view import ClusterView, endpoints_text, service_slices
 from sampan.kubectl.describers.layout import (
     NONE,
@@ -22,6 +21,7 @@ from sampan.kubectl.describers.layout import (
     part,
     selector_or_none,
 )
+from sampan.kubectl.errors import ServerError
 
 
 def describe_service(obj: Value, view: ClusterView) -> Lines:

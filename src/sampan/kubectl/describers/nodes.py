@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from sampan.api.semantics.pod_resources import add
 from sampan.api.values.quantity import Quantity, parse
-from sampan.kubectl.client.session import ServerError
 from sampan.kubectl.describers.cluster_view import ClusterView
 from sampan.kubectl.describers.layout import (
     NONE,
@@ -23,6 +22,7 @@ from sampan.kubectl.describers.layout import (
     part,
     time_text,
 )
+from sampan.kubectl.errors import ServerError
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _SYSTEM_INFO = (

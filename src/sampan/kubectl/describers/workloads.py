@@ -6,7 +6,6 @@ from typing import Any
 
 from sampan.api.values import times
 from sampan.api.values.ages import format_age
-from sampan.kubectl.client.session import ServerError
 from sampan.kubectl.describers.cluster_view import ClusterView
 from sampan.kubectl.describers.layout import (
     NONE,
@@ -31,6 +30,7 @@ from sampan.kubectl.describers.layout import (
 )
 from sampan.kubectl.describers.pods import pod_template
 from sampan.kubectl.describers.volumes import storage_class_of
+from sampan.kubectl.errors import ServerError
 
 _INDEXES = 50
 _HASH = "pod-template-hash"

@@ -161,9 +161,8 @@ def _timeout_s(text: str) -> float:
 # -- fetching --------------------------------------------------------------------------------------------------------
 
 
-def fetch(address: RepositoryAddress, directory: Path) -> Path:
-    """Fetch the revision of a repository into an empty directory, and return the directory of the kustomization. Raise
-    KubectlError."""
+def fetch(address: RepositoryAddress, directory: Path) -> None:
+    """Fetch the revision of a repository into an empty directory. Raise KubectlError if that fails."""
     program = shutil.which("git")
     if program is None:
         raise KubectlError("no 'git' program on path: exec: \"git\": executable file not found in $PATH")
@@ -177,21 +176,6 @@ def fetch(address: RepositoryAddress, directory: Path) -> Path:
     git.run("checkout", "FETCH_HEAD")
     if address.has_submodules and (directory / ".gitmodules").is_file():
         git.run("submodule", "update", "--init", "--recursive", protocols=_SUBMODULE_PROTOCOLS)
-    return _root(address, directory)
-
-
-def _root(address: RepositoryAddress, directory: Path) -> Path:
-    from sampan.kubectl.kustomization.loader import missing_text
-
-    path = Path(os.path.normpath(directory / address.path))
-    if not path.exists():
-        raise KubectlError(missing_text(path))
-    if not path.is_dir():
-        raise KubectlError(f"'{path}' refers to file '{path.name}'; expecting directory")
-    root = Path(os.path.realpath(path))
-    if not root.is_relative_to(os.path.realpath(directory)):
-        raise KubectlError(f'"{path}" refers to directory outside of repo "{directory}"')
-    return root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

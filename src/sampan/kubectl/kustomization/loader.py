@@ -135,7 +135,8 @@ class KustomizationLoader:
 
     def _open_clone(self, address: RepositoryAddress, parents: tuple[Path, ...]) -> KustomizationLoader:
         directory = Path(os.path.realpath(self._clones.enter_context(tempfile.TemporaryDirectory(prefix="kustomize-"))))
-        root = git_repository.fetch(address, directory)
+        git_repository.fetch(address, directory)
+        root = _clone_root(address, directory)
         repositories = (*self._repositories, _Clone(address, directory))
         return KustomizationLoader(root, self._clones, parents=parents, repositories=repositories)
 
@@ -211,6 +212,19 @@ def _directory(path: Path, shown: str) -> Path:
     if not real.is_dir():
         raise KubectlError(f"must build at directory: '{shown}': file is not directory")
     return real
+
+
+def _clone_root(address: RepositoryAddress, directory: Path) -> Path:
+    """Return the directory of the kustomization in a clone. Raise KubectlError for one outside of the clone."""
+    path = Path(os.path.normpath(directory / address.path))
+    if not path.exists():
+        raise KubectlError(missing_text(path))
+    if not path.is_dir():
+        raise KubectlError(f"'{path}' refers to file '{path.name}'; expecting directory")
+    root = Path(os.path.realpath(path))
+    if not root.is_relative_to(os.path.realpath(directory)):
+        raise KubectlError(f'"{path}" refers to directory outside of repo "{directory}"')
+    return root
 
 
 def missing_text(path: Path, shown: str = "") -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.flag_parser import DURATION, ValueSyntaxError, parse_bool
 from sampan.kubectl.command_line.shared_options import Decorator, combine_options
-from sampan.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.targets import ResourceInfo
 
 _POLICIES = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}

@@ -117,7 +117,7 @@ def manifest_objects(
         with errors.collect():
             yield from source.objects(validates=validates)
     if flags.kustomize:
-        build: Callable[[str], Iterable[dict[str, Any]]] = import_module("sampan.kubectl.kustomize").build
+        build: Callable[[str], Iterable[dict[str, Any]]] = import_module("sampan.kubectl.commands.kustomize").build
         for value in build(flags.kustomize):
             yield ManifestObject(value, flags.kustomize)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from sampan.kubectl.client.session import ServerError, Session
+from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.flag_parser import DeprecatedOption
 from sampan.kubectl.command_line.shared_options import Decorator, dry_run_of, printer_of
+from sampan.kubectl.errors import ServerError
 from sampan.kubectl.objects.targets import ResourceInfo
 from sampan.kubectl.printers import Printer
 from sampan.kubectl.printers.objects import NamePrinter, qualified_name

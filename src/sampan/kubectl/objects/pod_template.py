@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.client.session import ServerError
 from sampan.kubectl.command_line.shared_options import dry_run_of
-from sampan.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
 from sampan.kubectl.objects.patch_metadata import strategic_patch
 from sampan.kubectl.objects.targets import ResourceInfo

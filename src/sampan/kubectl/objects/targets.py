@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.kubectl.client.resource_type import ResourceType
 from sampan.kubectl.client.resource_types import ResourceTypes, UnknownResourceType
-from sampan.kubectl.client.session import JSON, ConnectionFailure, ServerError, Session
-from sampan.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.kubectl.client.session import JSON, ConnectionFailure, Session
+from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.manifests import (
     SKIP_VALIDATION_ADVICE,
     FilenameFlags,

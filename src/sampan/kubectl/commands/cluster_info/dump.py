@@ -1,0 +1,122 @@
+"""`kubectl cluster-info dump`: print objects and logs of namespaces for the diagnosis of problems."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sampan.kubectl.client.factory import Factory
+from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
+from sampan.kubectl.command_line.shared_options import output_options, printer_of
+from sampan.kubectl.errors import KubectlError, ServerError
+from sampan.kubectl.printers import Printer
+
+_COLLECTIONS = (
+    ("events", "/api/v1", "events", "EventList"),
+    ("replication-controllers", "/api/v1", "replicationcontrollers", "ReplicationControllerList"),
+    ("services", "/api/v1", "services", "ServiceList"),
+    ("daemonsets", "/apis/apps/v1", "daemonsets", "DaemonSetList"),
+    ("deployments", "/apis/apps/v1", "deployments", "DeploymentList"),
+    ("replicasets", "/apis/apps/v1", "replicasets", "ReplicaSetList"),
+    ("pods", "/api/v1", "pods", "PodList"),
+)
+
+_MAPS = (
+    "labels",
+    "annotations",
+    "matchLabels",
+    "nodeSelector",
+    "selector",
+    "capacity",
+    "allocatable",
+    "limits",
+    "requests",
+)
+
+
+@click.command("dump", cls=KubectlCommand)
+@click.argument("words", nargs=-1)
+@output_options()
+@click.option("--output-directory", default="", metavar="DIR", help="Directory to write files to; - is the output.")
+@click.option("--namespaces", multiple=True, type=STRING_SLICE, metavar="NS", help="Namespaces to dump.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Dump all namespaces.")
+@click.option("--pod-running-timeout", type=DURATION, default=20.0, metavar="T", help="Time to wait for a running pod.")
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Print the nodes, and the objects and logs of namespaces: by default kube-system and the current one."""
+    options["output"] = options["output"] or ("" if options["template"] else "json")
+    printer, session = printer_of(options, is_sorted=False), factory.session
+    suffix = {"json": ".json", "yaml": ".yaml"}.get(options["output"], ".txt")
+    directory = "" if options["output_directory"] == "-" else options["output_directory"]
+    _write(directory, f"nodes{suffix}", _print_to_bytes(printer, session.get("/api/v1/nodes")))
+    namespaces = list(options["namespaces"]) or ["kube-system", factory.namespace]
+    if options["all_namespaces"]:
+        namespaces = [item["metadata"]["name"] for item in session.get("/api/v1/namespaces").get("items") or ()]
+    for namespace in namespaces:
+        pods: list[Any] = []
+        for name, prefix, plural, _ in _COLLECTIONS:
+            collection = session.get(f"{prefix}/namespaces/{namespace}/{plural}")
+            pods = collection.get("items") or []
+            _write(directory, f"{namespace}/{name}{suffix}", _print_to_bytes(printer, collection))
+        for pod in pods:
+            _write(directory, f"{namespace}/{pod['metadata']['name']}/logs.txt", _logs(factory, pod))
+    if directory:
+        click.echo(f"Cluster info dumped to {directory}")
+
+
+def _print_to_bytes(printer: Printer, value: dict[str, Any]) -> bytes:
+    buffer = io.StringIO()
+    title = {key: value.get(key) for key in ("kind", "apiVersion", "metadata")}
+    with contextlib.redirect_stdout(buffer):
+        printer.print(_sort_maps({**title, "items": value.get("items") or None}))
+    return buffer.getvalue().encode()
+
+
+def _sort_maps(value: Any) -> Any:
+    """Sort the keys of maps, such as labels, as Go does; the fields of objects keep the order of the server."""
+    if isinstance(value, list):
+        return [_sort_maps(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: dict(sorted(part.items())) if key in _MAPS and isinstance(part, dict) else _sort_maps(part)
+        for key, part in value.items()
+    }
+
+
+def _logs(factory: Factory, pod: dict[str, Any]) -> bytes:
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    data = b""
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        title = f"logs for container {container['name']} of pod {metadata['namespace']}/{metadata['name']} ====\n"
+        data += f"==== START {title}".encode()
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?container={container['name']}"
+        try:
+            data += factory.session.read(path)
+        except ServerError as error:
+            data += f"Request log error: {error.error.message}\n".encode()
+        data += f"==== END {title}".encode()
+    return data
+
+
+def _write(directory: str, name: str, data: bytes) -> None:
+    if not directory:
+        sys.stdout.buffer.write(data)
+        return
+    path = Path(directory) / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        files = (parent for parent in path.parents if os.path.exists(parent) and not os.path.isdir(parent))
+        raise KubectlError(f"mkdir {next(files, error.filename)}: {(error.strerror or '').lower()}") from None
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise KubectlError(f"open {path}: {(error.strerror or '').lower()}") from None
