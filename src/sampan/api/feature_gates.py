@@ -1,4 +1,4 @@
-"""Feature gates: which exist at a version of Kubernetes, their stages, deerrors and locks, and their values.
+"""Feature gates: which exist at a version of Kubernetes, their stages, defaults and locks, and their values.
 
 The table, data/feature_gates.json, is written by tools/feature_gates.py. A level is a minor version whose gates apply,
 such as 36. The counterpart is `k8s.io/component-base/featuregate`.
