@@ -9,14 +9,22 @@ T = TypeVar("T")
 
 async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[None]], *, workers: int = 8) -> list[Exception]:
     """Call `act` on every item and return the exceptions that were raised."""
-    waiting, failures = list(reversed(list(items))), list[Exception]()
+    return [error for _, error in await try_each(items, act, workers=workers)]
+
+
+async def try_each(
+    items: Iterable[T], act: Callable[[T], Awaitable[None]], *, workers: int = 8
+) -> list[tuple[T, Exception]]:
+    """Call `act` on every item and return the items for which an exception was raised, each with the exception."""
+    waiting, failures = list(reversed(list(items))), list[tuple[T, Exception]]()
 
     async def work() -> None:
         while waiting:
+            item = waiting.pop()
             try:
-                await act(waiting.pop())
+                await act(item)
             except Exception as error:
-                failures.append(error)
+                failures.append((item, error))
 
     if len(waiting) <= 1:
         await work()

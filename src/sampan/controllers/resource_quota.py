@@ -29,6 +29,7 @@ from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.quota import QuotaEvaluator, count_name, evaluator_of, is_in_scope
 
@@ -101,6 +102,7 @@ class ResourceQuotaController:
         quiet_s = self._quiet_s(quota)
         desired = status_for(quota, counted, may_lower=quiet_s >= SETTLE_S)
         if not is_same(desired, quota.status):
+            note_decision(f"usage {desired.used}", dict(quota.status.used), "update the status")
             changed = copy_of(quota)
             changed.status = desired
             await self._client.for_kind(ResourceQuota).update_status(changed)

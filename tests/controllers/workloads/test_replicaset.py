@@ -1,5 +1,6 @@
 """replicaset-controller with the real API server; its plan and status as pure functions."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from sampan.controllers.workloads.replicaset import (
     status_of,
 )
 from sampan.machinery.client.options import DeleteParameters
+from sampan.machinery.control_loop import controller
 from sampan.machinery.copies import copy_of
 from sampan.testing.faults import Fault, FaultEffect, FaultInjector, FaultRule
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, names_of
@@ -51,6 +53,24 @@ async def recorded_events(c: Cluster) -> list[tuple[str, str, str]]:
     await c.clock.settle()
     events = (await c.client.for_kind(Event).list_all()).items
     return [(event.type, event.reason, event.message) for event in events if event.source.component == NAME]
+
+
+async def test_debug_log_has_the_need_and_the_action_of_a_reconcile(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger=controller.__name__)
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 2)
+        await settle_pods(c)
+        await scale(c, 1)
+        await c.clock.settle()
+        before = len(caplog.records)
+        await c.client.for_kind(ReplicaSet).patch("web", {"metadata": {"labels": {"a": "b"}}}, "default")
+        await c.clock.settle()
+        idle = caplog.records[before:]
+    lines = [record.getMessage() for record in caplog.get_records("call")]
+    created = f"{NAME}: default/web: need 2 pods, have 0: create 2; POST /api/v1/namespaces/default/pods (2 times)"
+    assert any(line.startswith(created) for line in lines)
+    assert any("need 1 pods, have 2: delete 1; DELETE /api/v1/namespaces/default/pods/web-" in line for line in lines)
+    assert idle == [], "a reconcile without writes has no line"
 
 
 async def test_pods_are_created_counted_and_replaced() -> None:

@@ -31,6 +31,7 @@ from sampan.controllers.autoscaling.target import ScaleKinds, ScaleTarget, Unkno
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.copies import copy_of
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import NamespacedName
@@ -104,6 +105,7 @@ class AutoscalerReconciler:
         except _EvaluationStopped:
             return
         if desired != current:
+            note_decision(f"{desired} replicas", current, f"scale ({reason or 'no reason'})")
             try:
                 await target.set_replicas(scale, desired)
             except (errors.ApiError, ConnectionFailed) as error:

@@ -10,6 +10,7 @@ from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
@@ -52,6 +53,7 @@ class TtlAfterFinishedController:
             if remaining_s is None or remaining_s > 0:
                 return remaining_s
             options = DeleteParameters(propagation="Foreground", uid=fresh.metadata.uid)
+            note_decision(f"{fresh.spec.ttlSecondsAfterFinished} s after its end", "a job that is older", "delete it")
             await self._client.delete(key.name, key.namespace, options=options)
         except errors.NotFound:
             return None

@@ -31,6 +31,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
@@ -173,6 +174,10 @@ class GarbageCollectorController:
         dependents = node.dependents or ()
         waits = any(dependent.waits_for_dependents for dependent in dependents)
         decision = decide(obj, owners, has_dependents=bool(dependents), dependent_waits=waits)
+        if decision is not None:
+            have = f"{len(owners.solid)} owners, {len(owners.absent)} absent, {len(owners.waiting)} being deleted"
+            action = "remove references of" if isinstance(decision, ReferenceRemoval) else "delete"
+            note_decision("an owner that exists", have, f"{action} {resource.qualified} {key}")
         await self._carry_out(decision, node, obj)
         return None
 

@@ -10,7 +10,7 @@ from sampan.api.semantics.taints import NO_SCHEDULE, SHUTDOWN, UNINITIALIZED
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.controllers.cloud import Instances
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.fan_out import for_each
+from sampan.controllers.fan_out import try_each
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.taints import TaintWriter, has_taint
 from sampan.host.clock import Clock
@@ -45,8 +45,9 @@ class CloudNodeLifecycleController:
         self.watches = (Watch(resource_of(Node)),)
 
     async def reconcile(self, key: str) -> float:
-        for error in await for_each(self._nodes, self._sync_node):
-            log.warning("%s failed for a node: %s; retrying in %g s", self.name, error, self._period_s)
+        for node, error in await try_each(self._nodes, self._sync_node):
+            name = node.metadata.name
+            log.warning("%s failed for node %s: %s; retrying in %g s", self.name, name, error, self._period_s)
         return self._period_s
 
     async def _sync_node(self, node: Node) -> None:

@@ -15,7 +15,7 @@ from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNRE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.fan_out import for_each
+from sampan.controllers.fan_out import try_each
 from sampan.controllers.nodes import health
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.pods import by_node, node_name, pod_condition_patch
@@ -27,6 +27,7 @@ from sampan.machinery.client import Client, PatchType, Selection, resource_of
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import key_of
 
 log = logging.getLogger(__name__)
 
@@ -136,8 +137,9 @@ class NodeLifecycleController:
         for observation in observations:
             if EXCLUDED not in observation.node.metadata.labels:
                 tally.setdefault(zone_of(observation.node), []).append(observation.status == TRUE)
-        for error in await for_each(filter(self._needs_processing, observations), self._process_node):
-            log.warning("%s: cannot process a node: %s; retrying at the next sync", self.name, error)
+        for check, error in await try_each(filter(self._needs_processing, observations), self._process_node):
+            name = check.node.metadata.name
+            log.warning("%s: cannot process node %s: %s; retrying at the next sync", self.name, name, error)
         await self._apply_transition(self._zones.update_states(tally, now), nodes, now)
 
     def _track_nodes(self, nodes: Sequence[Node]) -> None:
@@ -243,10 +245,9 @@ class NodeLifecycleController:
             done.add(pod.metadata.uid)
 
         waiting = [pod for pod in self._pods.find(by_node, name) if pod.metadata.uid not in done]
-        for error in await for_each(waiting, mark):
-            log.warning(
-                "%s: cannot mark a pod of node %s as not ready: %s; retrying at the next sync", self.name, name, error
-            )
+        for pod, error in await try_each(waiting, mark):
+            text = "%s: cannot mark pod %s of node %s as not ready: %s; retrying at the next sync"
+            log.warning(text, self.name, key_of(pod), name, error)
 
     async def _mark_pod(self, pod: Pod) -> None:
         if find_condition(pod.status.conditions, READY) is None:
@@ -268,7 +269,8 @@ class NodeLifecycleController:
                 self._zones.queue(node, now).remove(node.metadata.name)
                 await self._taint_writer.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
         elif change is ZoneTransition.FOUND_SOME:
-            log.info("a node is Ready again: resumed evictions")
+            ready = next((node.metadata.name for node in nodes if ready_status(node) == TRUE), "")
+            log.info("node %s is Ready again: resumed evictions", ready)
             for name, node_health in self._health.items():
                 self._health[name] = health.with_heartbeat(node_health, now)
 

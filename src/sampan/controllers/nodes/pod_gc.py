@@ -21,6 +21,7 @@ from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.informer import InformerFactory
 
 PERIOD_S = 20.0
@@ -84,6 +85,9 @@ class PodGarbageCollectorController:
         ]
         removals += [PodToDelete(pod) for pod in select_unscheduled_pods(pods)]
         removals += [PodToDelete(pod, is_orphan=True) for pod in await self._orphans(nodes)]
+        if removals:
+            need = f"pods of nodes that exist, and {self._threshold} finished ones"
+            note_decision(need, f"{len(pods)} pods", f"delete {len(removals)}")
         raise_first(await for_each({removal.pod.metadata.uid: removal for removal in removals}.values(), self._remove))
         return PERIOD_S
 

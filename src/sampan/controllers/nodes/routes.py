@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.values import times
 from sampan.controllers.cloud import CloudRoute, CloudRoutes
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.fan_out import for_each
+from sampan.controllers.fan_out import try_each
 from sampan.controllers.nodes.cidr_sets import Network, network_of
 from sampan.host.clock import Clock
 from sampan.machinery import errors
@@ -80,12 +80,16 @@ class RouteController:
                 failed.add(route.node)
                 raise
 
-        failures = await for_each(changes.delete, self._routes.delete) + await for_each(changes.create, create)
-        failures += await for_each(
-            nodes, lambda node: self._set_network_condition(node, has_routes=node.metadata.name not in failed)
-        )
-        for error in failures:
-            log.warning("%s failed for a route: %s; retrying in %g s", self.name, error, self._period_s)
+        failures: list[tuple[CloudRoute | Node, Exception]] = [
+            *await try_each(changes.delete, self._routes.delete),
+            *await try_each(changes.create, create),
+            *await try_each(
+                nodes, lambda node: self._set_network_condition(node, has_routes=node.metadata.name not in failed)
+            ),
+        ]
+        for item, error in failures:
+            name = item.node if isinstance(item, CloudRoute) else item.metadata.name
+            log.warning("%s failed for node %s: %s; retrying in %g s", self.name, name, error, self._period_s)
         return self._period_s
 
     async def _create(self, route: CloudRoute) -> None:

@@ -17,6 +17,7 @@ from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.decisions import MAX_NOTES, note_decision
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -103,7 +104,10 @@ class TaintEvictionController:
             self._known[key] = changes.evictions
         else:
             self._known.pop(key, None)
-        raise_first(await for_each(changes.due(now), lambda pod: self._evict(pod, changes.evictions)))
+        if due := changes.due(now):
+            pods = ", ".join(map(str, due[:MAX_NOTES]))
+            note_decision("pods that tolerate its NoExecute taints", f"{len(due)} that do not", f"evict {pods}")
+        raise_first(await for_each(due, lambda pod: self._evict(pod, changes.evictions)))
         return changes.next_in_s(now)
 
     def _plan(self, name: str, node: Node | None, known: Evictions, now: float) -> EvictionPlan:

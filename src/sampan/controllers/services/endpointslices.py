@@ -30,6 +30,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import DependentWrites
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -184,6 +185,9 @@ class EndpointSliceController:
             except errors.NotFound:
                 return
 
+        if plan.write or plan.delete:
+            have = f"{len(self._slices.find(by_service, key))} slices"
+            note_decision("slices of its ready pods", have, f"write {len(plan.write)}, delete {len(plan.delete)}")
         failures = await for_each(plan.write, write) + await for_each(plan.delete, delete)
         raise_first([error for error in failures if not is_namespace_terminating(error)])
 

@@ -39,6 +39,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -161,6 +162,9 @@ class ReplicaController:
     async def _manage(self, owner: Any, active: Sequence[Pod]) -> tuple[bool, Exception | None]:
         """Create or delete pods. Return whether that happened, and the first error."""
         todo = self._plan(owner, active)
+        if todo.creations or todo.deletions:
+            action = f"create {todo.creations}" if todo.creations else f"delete {len(todo.deletions)}"
+            note_decision(f"{desired_replicas(owner)} pods", len(active), action)
         if todo.creations:
             return await self._create(owner, todo.creations)
         if todo.deletions:

@@ -26,6 +26,7 @@ from sampan.machinery.client.options import (
 )
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.client.transport import ConnectionFailed, Events, ListPage, Request, Response, Transport
+from sampan.machinery.decisions import note_write
 
 T = TypeVar("T")
 
@@ -263,6 +264,8 @@ class Client:
 
     async def send(self, request: Request) -> Response:
         request = self._add_user_agent(request)
+        if request.method != "GET":
+            note_write(request.method, request.path)
         for attempt in range(1, self._retry.attempts):
             try:
                 return await self._send(request)

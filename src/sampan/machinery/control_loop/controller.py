@@ -22,6 +22,7 @@ from sampan.machinery import errors
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.control_loop.workqueue import QUEUE_BUCKETS, Backoff, WorkQueue
+from sampan.machinery.decisions import collect_decisions
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.machinery.telemetry.metrics import Histogram, Labels, Metrics
@@ -188,7 +189,7 @@ class ControllerRunner:
         loop, stats = asyncio.get_running_loop(), self.stats
         began, failure = loop.time(), ""
         try:
-            again_s = await self.controller.reconcile(key)
+            again_s = await self._reconcile_and_log(key)
         except Exception as error:
             failure = str(error) or type(error).__name__
             self._handle_failure(key, error)
@@ -201,6 +202,17 @@ class ControllerRunner:
             took_s = loop.time() - began
             stats.work.observe(took_s)
             self.recent.append(ReconcileRecord(self._now(), key, took_s, failure))
+
+    async def _reconcile_and_log(self, key: Any) -> float | None:
+        """Reconcile the key; at debug level, log what the controller decided and wrote."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return await self.controller.reconcile(key)
+        with collect_decisions() as decisions:
+            try:
+                return await self.controller.reconcile(key)
+            finally:
+                if text := decisions.text:
+                    log.debug("%s: %s: %s", self.controller.name, key, text)
 
     def _handle_failure(self, key: Any, error: Exception) -> None:
         self.stats.errors += 1

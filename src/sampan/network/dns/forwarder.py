@@ -40,6 +40,7 @@ from sampan.network.dns.wire import (
     DnsQuery,
     MalformedMessage,
     labels_bytes,
+    labels_of,
     response,
 )
 
@@ -196,7 +197,7 @@ class Forwarder:
         except TimeoutError:
             pass
         except Exception:
-            log.exception("cannot forward a DNS query")
+            log.exception("cannot forward the DNS query for %r", b".".join(labels_of(query.name)))
         return last
 
     def _attempts(self, servers: Sequence[UpstreamAddress]) -> list[UpstreamAddress]:

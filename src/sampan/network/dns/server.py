@@ -16,7 +16,7 @@ from sampan.network.client_counts import ClientCounts
 from sampan.network.dns.config import DnsServerConfig
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.responder import DnsTransport, ForwardDecision, Responder
-from sampan.network.dns.wire import REFUSED, SERVFAIL, response
+from sampan.network.dns.wire import REFUSED, SERVFAIL, labels_of, response
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class DnsServer:
             except OSError:  # the client is gone, or the send buffer is full: clients repeat their queries
                 continue
             except Exception:
-                log.exception("cannot respond to a DNS query")
+                log.exception("cannot respond to a DNS query of %d bytes from %s over UDP", len(message), peer[0])
 
     def _respond_or_defer(
         self, forward: ForwardDecision, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
@@ -176,7 +176,7 @@ class DnsServer:
         try:
             message = await self._forwarder.resolve(forward, ttl_s=self._alias_ttl_s)
         except Exception:
-            log.exception("cannot resolve a DNS query")
+            log.exception("cannot resolve the DNS query for %r", b".".join(labels_of(forward.query.name)))
             message = response(forward.query, rcode=SERVFAIL)
         transport.durations.observe(time.perf_counter() - began)
         return self._responder.finish_response(forward.query, message, transport)
@@ -221,7 +221,7 @@ class DnsServer:
         except* (OSError, TimeoutError):
             pass  # the client is gone or does not read its responses
         except* Exception:
-            log.exception("cannot respond to a DNS query")
+            log.exception("cannot respond to a DNS query from %s over TCP", writer.get_extra_info("peername"))
 
     async def _read_message(self, reader: asyncio.StreamReader) -> bytes | None:
         """Return the next message of a connection; None if it ended or was idle for too long."""

@@ -26,6 +26,7 @@ from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder, reference
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -82,6 +83,9 @@ class CronJobController:
         decision = decide(cron, self._clock.now())
         for event in decision.events:
             self._events.event(cron, event.type, event.reason, event.message)
+        if decision.start is not None:
+            have = f"{len(cron.status.active)} active"
+            note_decision(f"a job for {format_time(decision.start)}", have, "start it")
         if decision.start is not None and not await self._start(cron, decision.start):
             return None
         return decision.again_s

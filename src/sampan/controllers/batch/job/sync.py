@@ -15,6 +15,7 @@ from sampan.controllers.batch.job.view import JobView
 from sampan.machinery.client import ResourceClient
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 
 
@@ -80,6 +81,10 @@ class JobSync:
         if may_act:
             plan = pods_wanted(view)
             self._wait_s = plan.wait_s
+            if plan.create or plan.remove:
+                have = f"{len(view.active)} active, {view.succeeded} succeeded"
+                action = f"create {len(plan.create)}, delete {len(plan.remove)}"
+                note_decision(f"{job.spec.parallelism} pods at a time", have, action)
             effect = await self._changes.carry_out(view, plan)
         if is_complete(job, view.succeeded, effect.active):
             self._finished = make_success_met_condition(view.now)

@@ -44,6 +44,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -104,6 +105,9 @@ class DaemonSetController:
         if not self._expectations.is_satisfied(uid):
             return min_delay(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
         changes = self._decide(view)
+        if changes:
+            action = f"create {len(changes.nodes)}, delete {len(changes.pods)}"
+            note_decision("1 pod on each eligible node", f"{len(pods)} pods on {len(view.nodes)} nodes", action)
         failure = await self._carry_out(view, changes)
         if failure is None:
             await self._history.truncate(daemon_set, revisions.old, pods)

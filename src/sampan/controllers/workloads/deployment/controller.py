@@ -1,12 +1,13 @@
 """deployment-controller, which creates, updates and deletes ReplicaSets, and then writes the status."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import FALSE
 from sampan.api.semantics.owners import controller_of, is_controlled_by
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.times import format_time
@@ -27,6 +28,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import OwnWrites
+from sampan.machinery.decisions import note_decision
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -98,9 +100,10 @@ class DeploymentController:
         if step.rollback is not None:
             await self._roll_back(deployment, step.rollback)
             return None
+        before = {rs.metadata.uid: rs for rs in replica_sets}
+        _note_scaling(deployment, before, step)
         if step.create is not None and not await self._create(deployment, step.create):
             return None
-        before = {rs.metadata.uid: rs for rs in replica_sets}
         for rs in step.changes:
             await self._change(deployment, before[rs.metadata.uid], rs)
         for rs in step.deletions:
@@ -189,3 +192,16 @@ class DeploymentController:
 
     def _record_event(self, deployment: Deployment, message: str) -> None:
         self._events.event(deployment, NORMAL, SCALING, message)
+
+
+def _note_scaling(deployment: Deployment, before: Mapping[str, ReplicaSet], step: RolloutStep) -> None:
+    """Note which ReplicaSets the step creates, scales and deletes."""
+    actions = [f"create {step.create.metadata.name} with {size(step.create)}"] if step.create is not None else []
+    for changed in step.changes:
+        old_size = size(before[changed.metadata.uid])
+        if old_size != size(changed):
+            actions.append(f"scale {changed.metadata.name} from {old_size} to {size(changed)}")
+    actions += [f"delete {rs.metadata.name}" for rs in step.deletions]
+    if actions:
+        replicas = sum(map(size, before.values()))
+        note_decision(f"{desired_replicas(deployment)} replicas", replicas, ", ".join(actions))

@@ -37,6 +37,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
+from sampan.machinery.decisions import MAX_NOTES, note_decision
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -97,6 +98,10 @@ class StatefulSetController:
         if plan.deletes_running_pods and not await self._is_present(sset):
             return None  # The cache is stale; the pending watch event triggers another sync.
         self._note_ended(plan, sset)
+        if plan.steps:
+            steps = (f"{step.action.name.lower()} {step.pod.metadata.name}" for step in plan.steps[:MAX_NOTES])
+            need = f"{sset.spec.replicas} pods of revision {revisions.update.metadata.name}"
+            note_decision(need, len(pods), ", ".join(steps))
         failure = await self._carry_out(plan, sset)
         await self._write_status(sset, plan.status)
         await self._revisions.truncate(revisions.surplus(sset, pods))
