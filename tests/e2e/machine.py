@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from sampan.host.linux.network_namespace import is_network
-from sampan.network import netlink
+from sampan.host.netlink.routing import open_route_socket
 from sampan.network.nft import list_rules
 from sampan.network.nodes import bridge_of_nodes, unsupported_reason
+from sampan.network.routes import POD_CIDR_PROTOCOL, gateways_through
 from tests.cli.command import TIMEOUT_S, Sampan, get
 from tests.eventually import wait_until
 
@@ -118,8 +119,8 @@ def network_state(root: Path) -> Mapping[str, list[str]]:
     """Return the links, nftables, routes and network namespaces of a cluster on the machine."""
     bridge = bridge_of_nodes(root)
     names = {name: index for index, name in socket.if_nameindex()}
-    with netlink.open_socket() as link:
-        routes = netlink.pod_routes(link, names[bridge]) if bridge in names else {}
+    with open_route_socket() as netlink:
+        routes = gateways_through(netlink, names[bridge], POD_CIDR_PROTOCOL) if bridge in names else {}
     tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
     return {
         "links": [name for _, name in socket.if_nameindex() if name.startswith(bridge)],

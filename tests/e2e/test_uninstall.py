@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from sampan.cluster.nodes.abandoned_node import root_cgroup_of
-from sampan.network import netlink
+from sampan.host.netlink.routing import open_route_socket
+from sampan.network.load_balancer.routes import address_gateways
 from sampan.network.nodes import bridge_of_nodes
 from sampan.network.nodes.addresses import named_namespace
 from sampan.runtimes.kernel import mounts_below
@@ -32,8 +33,8 @@ def traces(machine: Machine) -> dict[str, list[str]]:
     """Return everything of a cluster that is outside of its data directory, and its mounts."""
     root, bridge = machine.root, bridge_of_nodes(machine.root)
     names = {name: index for index, name in socket.if_nameindex()}
-    with netlink.open_socket() as link:
-        routes = netlink.address_routes(link, names[bridge]) if bridge in names else {}
+    with open_route_socket() as netlink:
+        routes = address_gateways(netlink, names[bridge]) if bridge in names else {}
     return {
         **network_state(root),
         "load balancer routes": sorted(routes),

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sampan.host.linux.network_namespace import run_in_network
-from sampan.network import leftovers, netlink
+from sampan.host.netlink.routing import LinkInfo, encode_alias, encode_link_creation, list_links, open_route_socket
+from sampan.network import leftovers
 from sampan.network.bridge_marks import BridgeMark, alias_for
 from sampan.network.leftovers import remove_leftovers, vanished_bridges
-from sampan.network.netlink import LinkInfo
 from sampan.network.nft import list_rules, run_nft
 from tests.network.pods.conftest import lab
 from tests.network.pods.lab import Lab, needs_network
@@ -63,13 +63,11 @@ def test_only_leftovers_of_vanished_clusters_are_removed(lab: Lab, tmp_path: Pat
     kept.mkdir()
 
     def prepare() -> list[str]:
-        with netlink.open_socket() as sock:
+        with open_route_socket() as netlink:
             for name, path in (("sn00000a", gone), ("sn00000b", kept)):
-                netlink.send_messages(
-                    sock, [netlink.encode_bridge_creation(name, mtu=1400, hardware="0a:58:00:00:00:01")]
-                )
-                index = next(info.index for info in list(netlink.list_links(sock)) if info.name == name)
-                netlink.send_messages(sock, [netlink.encode_alias(index, alias_for(path))])
+                netlink.send(encode_link_creation(name, "bridge", mtu=1400, hardware="0a:58:00:00:00:01"))
+                index = next(info.index for info in list_links(netlink) if info.name == name)
+                netlink.send(encode_alias(index, alias_for(path)))
                 run_nft("-f", "-", text=f"table inet sampan-nodes-{name} {{}}\n")
         run_nft("-f", "-", text="table inet sampan-pods-sp00000c {}\ntable inet other {}\n")
         return remove_leftovers()

@@ -4,5 +4,6 @@ Time and tasks: `clock` is injected into every component, `activity` tells a vir
 `time_slice` divides the event loop among long work, `worker_thread` has threads for what would block it, `keyed_locks`
 has locks by name. Memory and files: `bounded_cache` has the caches for results that depend on user input,
 `durable_files` replaces files as a whole. `linux` has what the kernel and the C library offer: namespaces, programs,
-directory trees, limits. `exception_groups` finds the exceptions inside a group.
+directory trees, limits. `netlink` has the conversations with the kernel about links, routes and packet rules.
+`exception_groups` finds the exceptions inside a group.
 """

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from sampan.host.linux.user_namespace import is_in_user_namespace
-from sampan.network import netlink
+from sampan.host.netlink.netlink_socket import NetlinkSocket
+from sampan.host.netlink.routing import LinkInfo, encode_link_deletion, list_links, open_route_socket
 from sampan.network.bridge_marks import announced_removal, is_owner_gone, marked_bridges
-from sampan.network.netlink import LinkInfo
 from sampan.network.nft import NftError, list_rules, nft_program, run_nft
 from sampan.network.pods.firewall import ForwardRules
 from sampan.runtimes.contract import RuntimeFailure
@@ -91,8 +91,8 @@ def find_leftovers() -> list[str]:
 
 def _list_vanished() -> list[str]:
     tables = _list_tables()
-    with netlink.open_socket() as link:
-        links = list(netlink.list_links(link))
+    with open_route_socket() as netlink:
+        links = list_links(netlink)
     return sorted(vanished_bridges(tables, links, marked_bridges(), is_owner_gone))
 
 
@@ -106,18 +106,18 @@ def _remove_if_vanished(bridge: str) -> bool:
         if not is_unused or bridge not in _list_vanished():
             return False
         log.warning("removing the links and rules of %s, whose cluster is gone", bridge)
-        with netlink.open_socket() as link:
-            _delete_links(link, bridge)
+        with open_route_socket() as netlink:
+            _delete_links(netlink, bridge)
         for table in (name for name in _list_tables() if name.startswith("sampan-") and name.endswith(f"-{bridge}")):
             run_nft("delete", "table", "inet", table)
         ForwardRules(bridge).remove()
     return True
 
 
-def _delete_links(link: socket.socket, bridge: str) -> None:
+def _delete_links(netlink: NetlinkSocket, bridge: str) -> None:
     for index, name in socket.if_nameindex():
         if name == bridge or name.startswith((f"{bridge}-", f"{bridge}~")):
-            netlink.send_messages(link, [netlink.encode_link_deletion(index)])
+            netlink.send(encode_link_deletion(index))
 
 
 def _remove_named_namespaces() -> None:

@@ -24,9 +24,9 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
+from sampan.host.netlink.routing import open_route_socket
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
-from sampan.network import netlink
 from sampan.network.http_port import bind_socket
 from sampan.network.load_balancer.addresses import (
     NoLoadBalancerAddress,
@@ -38,7 +38,7 @@ from sampan.network.load_balancer.addresses import (
     pool_of,
 )
 from sampan.network.load_balancer.provider import AddressRoutes, EmbeddedLoadBalancers, LoadBalancerError, NoRoutes
-from sampan.network.load_balancer.routes import LoadBalancerRoutes, gateways, route_addresses
+from sampan.network.load_balancer.routes import LoadBalancerRoutes, address_gateways, gateways, route_addresses
 from sampan.network.proxy.services import IPV4, service_ports
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
@@ -211,8 +211,8 @@ class TestProvider:
 
 def routes_of(namespace: Path) -> dict[str, str]:
     def current() -> dict[str, str]:
-        with netlink.open_socket() as link:
-            return netlink.address_routes(link, socket.if_nametoindex("up0"))
+        with open_route_socket() as netlink:
+            return address_gateways(netlink, socket.if_nametoindex("up0"))
 
     return run_in_network(namespace, current)
 

@@ -143,5 +143,4 @@ def test_gateway_outside_all_subnets_raises_mesh_error(machines: Machines) -> No
 
 def test_wireguard_peer_settings() -> None:
     settings = wireguard_settings("key", "[fd00::1]:51820", ["10.200.1.0/24"])
-    assert (settings["endpoint_addr"], settings["endpoint_port"]) == ("fd00::1", 51820)
-    assert settings["persistent_keepalive"] == 25
+    assert (settings.address, settings.port, settings.keepalive_s) == ("fd00::1", 51820, 25)

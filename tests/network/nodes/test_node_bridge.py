@@ -14,12 +14,14 @@ from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.host.clock import VirtualClock
 from sampan.host.linux.network_namespace import NetworkNamespace, is_network, run_in_network
-from sampan.network import netlink
+from sampan.host.netlink.routing import open_route_socket
+from sampan.network.load_balancer.routes import route_addresses
 from sampan.network.nodes import NodeAttachment, NodeBridge, NodeBridgeConfig, bridge_of_nodes, remove_bridge
 from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, named_namespace, node_addresses
 from sampan.network.nodes.host_bridge import NodeNetworkError
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.nft import run_nft
+from sampan.network.routes import POD_CIDR_PROTOCOL, gateways_through
 from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, observe_source
 
 pytestmark = needs_network
@@ -125,9 +127,7 @@ def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packe
     }}"""
 
     def connect() -> socket.socket:
-        with netlink.open_socket() as link:
-            bridge_index = socket.if_nametoindex(bridge_of_nodes(tmp_path))
-            netlink.send_messages(link, [netlink.encode_address_route(bridge_index, address, "172.30.0.2")])
+        route_addresses(bridge_of_nodes(tmp_path), {address: "172.30.0.2"})
         client = socket.socket()
         client.setblocking(False)
         assert client.connect_ex((address, 80)) == errno.EINPROGRESS
@@ -197,8 +197,9 @@ def test_node_bridges_of_two_clusters_are_independent(lab: Lab, tmp_path: Path) 
                 await own_bridge.route([node(first, "10.77.0.0/24")])
                 await own_bridge.route([])
                 await own_bridge.detach("node-0")
-            with netlink.open_socket() as link:
-                routes = netlink.pod_routes(link, socket.if_nametoindex(bridge_of_nodes(tmp_path / "b")))
+            with open_route_socket() as netlink:
+                index = socket.if_nametoindex(bridge_of_nodes(tmp_path / "b"))
+                routes = gateways_through(netlink, index, POD_CIDR_PROTOCOL)
             assert routes == {"10.77.1.0/24": second.addresses[0]}
             assert second.namespace.path is not None
             with listening(second.namespace.path, 8080) as listener:

@@ -7,8 +7,9 @@ import pytest
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.host.linux.network_namespace import run_in_network
-from sampan.network import netlink
+from sampan.host.netlink.routing import open_route_socket
 from sampan.network.nodes.routes import RouteTable, distant_pod_cidrs, pod_routes
+from sampan.network.routes import POD_CIDR_PROTOCOL, gateways_through
 from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
 
 NODE_CIDRS = ["172.30.0.0/22"]
@@ -66,12 +67,12 @@ def test_routes_of_another_cluster_are_kept(lab: Lab) -> None:
             machine.link("set", index=other, state="up")
             machine.addr("add", index=other, address="198.51.100.1", prefixlen=24)
         own = socket.if_nametoindex("up0")
-        with netlink.open_socket() as link:
-            RouteTable(link, other).apply({"10.9.0.0/24": "198.51.100.2"})
-            table = RouteTable(link, own)
+        with open_route_socket() as netlink:
+            RouteTable(netlink, other).apply({"10.9.0.0/24": "198.51.100.2"})
+            table = RouteTable(netlink, own)
             table.apply({"10.8.0.0/24": OUTSIDE_IP})
             table.apply({})
-            assert netlink.pod_routes(link, own) == {}
-            assert netlink.pod_routes(link, other) == {"10.9.0.0/24": "198.51.100.2"}
+            assert gateways_through(netlink, own, POD_CIDR_PROTOCOL) == {}
+            assert gateways_through(netlink, other, POD_CIDR_PROTOCOL) == {"10.9.0.0/24": "198.51.100.2"}
 
     run_in_network(lab.node, work)

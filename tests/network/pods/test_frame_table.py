@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sampan.host.linux.network_namespace import run_in_network
-from sampan.network.nfnetlink import NftSocket
+from sampan.host.netlink.constants import NFPROTO_BRIDGE
+from sampan.host.netlink.nftables import NftSocket
 from sampan.network.pods.frame_table import (
-    BRIDGE_FAMILY,
     encode_additions,
     encode_deletions,
     frame_table_for,
@@ -66,7 +66,7 @@ def test_messages_make_the_same_table_as_text(lab: Lab, names_links: bool) -> No
         expected = list_table()
         run_nft("-f", "-", text=frame_table_text("tst0", (), sets))
         empty = list_table()
-        netlink = NftSocket(BRIDGE_FAMILY)
+        netlink = NftSocket(NFPROTO_BRIDGE)
         try:
             netlink.commit(encode_additions("tst0", SOURCES, sets))
             assert list_table() == expected

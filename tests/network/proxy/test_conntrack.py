@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
-from functools import partial
 
 import msgspec
 import pytest
 
 from sampan.host.clock import RealClock
 from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
+from sampan.host.netlink.conntrack import ConntrackTable, UdpFlow
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.configuration import ConntrackConfiguration
 from sampan.network.proxy.conntrack import (
-    ConntrackTable,
-    UdpFlow,
     UdpFlowCleaner,
     conntrack_sysctls,
     serving_endpoints,
@@ -25,7 +23,7 @@ from sampan.network.proxy.conntrack import (
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import IPV4
 from sampan.network.proxy.tracker import ServiceTracker
-from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, needs_network
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, needs_network
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
 
 VIP, EXTERNAL, BALANCER = "10.96.0.10", "203.0.113.1", "203.0.113.2"
@@ -91,30 +89,6 @@ def track() -> None:
     run_nft(
         "-f", "-", text="table inet track { chain o { type filter hook output priority 0; ct state new accept; }; }"
     )
-
-
-@needs_network
-def test_udp_flows_are_listed_and_deleted_in_the_kernel(lab: Lab) -> None:
-    def send() -> None:
-        track()
-        for family, address in ((socket.AF_INET, OUTSIDE_IP), (socket.AF_INET6, OUTSIDE_IP6)):
-            for kind, number in ((socket.SOCK_DGRAM, 53), (socket.SOCK_DGRAM, 54), (socket.SOCK_STREAM, 53)):
-                with closing(socket.socket(family, kind)) as client:
-                    client.setblocking(False)
-                    if kind is socket.SOCK_DGRAM:
-                        client.sendto(b"?", (address, number))
-                    else:
-                        client.connect_ex((address, number))
-
-    run_in_network(lab.node, send)
-    for family, address in ((socket.AF_INET, OUTSIDE_IP), (socket.AF_INET6, OUTSIDE_IP6)):
-        table = ConntrackTable(family)
-        flows = {flow.destination_port: flow for flow in run_in_network(lab.node, table.udp_flows)}
-        assert set(flows) == {53, 54}
-        assert flows[53][:4] == (address, 53, address, 53)
-        assert run_in_network(lab.node, partial(table.delete, [flows[53], flows[53]])) == 1
-        left = run_in_network(lab.node, table.udp_flows)
-        assert [flow.destination_port for flow in left] == [54]
 
 
 @needs_network

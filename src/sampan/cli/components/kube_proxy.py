@@ -82,7 +82,7 @@ def _write(configuration: KubeProxyConfiguration, path: str) -> None:
 def _clean_up(lack: str, masquerade_bit: int) -> None:
     """Remove all nftables tables of kube-proxy, and the rules that it added to other firewalls. `lack` says why
     nftables cannot be used."""
-    from sampan.network.nfnetlink import TransactionFailed
+    from sampan.host.netlink.nftables import TransactionFailed
     from sampan.network.proxy.firewall import ServiceForwardRules
     from sampan.network.proxy.nftables.table_sync import remove_tables
 

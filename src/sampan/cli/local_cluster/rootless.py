@@ -30,8 +30,8 @@ from typing import Any, NoReturn
 from sampan.cluster.cluster_config import KUBELET
 from sampan.host.linux.network_namespace import bring_up_loopback
 from sampan.host.linux.outer_network import OuterNetwork, OuterSocketServer
+from sampan.host.netlink.routing import encode_address, open_route_socket
 from sampan.machinery.cli_errors import CliError
-from sampan.network import netlink
 from sampan.runtimes.kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC, mount
 from sampan.runtimes.names import AUTO, OCI
 
@@ -288,8 +288,8 @@ def _connect(helper: _NamespaceHelper, pid: str) -> None:
     while not _has_route() and time.monotonic() < deadline:
         time.sleep(0.02)
     if not _has_route():
-        with netlink.open_socket() as link:
-            netlink.send_messages(link, [netlink.encode_address(socket.if_nametoindex("lo"), f"{INNER_ADDRESS}/32")])
+        with open_route_socket() as netlink:
+            netlink.send(encode_address(socket.if_nametoindex("lo"), f"{INNER_ADDRESS}/32"))
 
 
 def _has_route() -> bool:

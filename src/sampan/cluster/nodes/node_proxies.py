@@ -19,6 +19,7 @@ from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
 from sampan.host.clock import Clock
 from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.host.netlink.nftables import TransactionFailed
 from sampan.machinery.client import Client
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
@@ -27,7 +28,6 @@ from sampan.machinery.telemetry.build_info import export_build_info
 from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.machinery.telemetry.metrics import Metrics, export_process
-from sampan.network.nfnetlink import TransactionFailed
 from sampan.network.nodes import NodeAttachment
 from sampan.network.proxy.configuration import (
     NFTABLES,

@@ -9,17 +9,19 @@ import hashlib
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 
 from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.host.clock import Clock
 from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.host.netlink.netlink_socket import NetlinkSocket
+from sampan.host.netlink.routing import RouteInfo, encode_route, encode_route_deletion, open_route_socket
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.network import netlink
 from sampan.network.load_balancer.addresses import addresses_in, is_in_pool
+from sampan.network.routes import LOAD_BALANCER_PROTOCOL, gateways_through
 
 _EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 log = logging.getLogger(__name__)
@@ -184,11 +186,22 @@ def route_addresses(bridge: str, desired: Mapping[str, str]) -> None:
     """Set the gateways of addresses on the machine. The call blocks. Raise OSError if the kernel refuses a route."""
     if not desired and bridge not in [name for _, name in socket.if_nameindex()]:
         return
-    with netlink.open_socket() as link:
+    with open_route_socket() as netlink:
         index = socket.if_nametoindex(bridge)
-        current = netlink.address_routes(link, index)
+        current = address_gateways(netlink, index)
         for address in current.keys() - desired.keys():
-            netlink.send_messages(link, [netlink.encode_address_route_deletion(address)])
+            netlink.send(encode_route_deletion(describe_route(address)))
         for address, gateway in desired.items():
             if current.get(address) != gateway:
-                netlink.send_messages(link, [netlink.encode_address_route(index, address, gateway)])
+                netlink.send(encode_route(describe_route(address, link=index, gateway=gateway)))
+
+
+def address_gateways(netlink: NetlinkSocket, index: int) -> dict[str, str]:
+    """Return the gateways of the routes to addresses of load balancers through a link, by address."""
+    routes = gateways_through(netlink, index, LOAD_BALANCER_PROTOCOL)
+    return {destination.partition("/")[0]: gateway for destination, gateway in routes.items()}
+
+
+def describe_route(address: str, *, link: int = 0, gateway: str = "") -> RouteInfo:
+    destination = f"{address}/{ip_address(address).max_prefixlen}"
+    return RouteInfo(destination=destination, gateway=gateway, link=link, protocol=LOAD_BALANCER_PROTOCOL)

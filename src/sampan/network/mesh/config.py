@@ -7,15 +7,16 @@ import ctypes
 import functools
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sampan.api.addresses import Network
 from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.host.netlink.messages import NetlinkMessage
+from sampan.host.netlink.routing import encode_link_creation, encode_vxlan_creation, open_route_socket
 
 if TYPE_CHECKING:
     from sampan.api.types.core_v1 import Node
@@ -28,11 +29,10 @@ PREFERENCE = (ROUTES, WIREGUARD, VXLAN)
 OVERHEAD = {ROUTES: {4: 0, 6: 0}, WIREGUARD: {4: 60, 6: 80}, VXLAN: {4: 50, 6: 70}}
 """The bytes by which a packet of a pod grows, by backend and IP version of the machines' addresses."""
 WIREGUARD_PORT = 51820
+VXLAN_PORT = 4789
 BRIDGE, VETH = "bridge", "veth"
 _CLONE_NEWNET = 0x40000000
-_ATTRIBUTES: Mapping[str, Mapping[str, object]] = MappingProxyType(
-    {VXLAN: {"vxlan_id": 1, "vxlan_port": 4789, "vxlan_learning": False}, VETH: {"peer": "probe1"}}
-)
+_PROBE = "probe0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +111,18 @@ def can_create(kind: str) -> bool:
 
 
 def _can_add(kind: str) -> bool:
-    from pyroute2 import IPRoute, NetlinkError
-
-    with contextlib.suppress(NetlinkError, OSError), IPRoute() as netlink:
-        netlink.link("add", ifname="probe0", kind=kind, **_ATTRIBUTES.get(kind, {}))
+    with contextlib.suppress(OSError), open_route_socket() as netlink:
+        netlink.send(_encode_probe(kind))
         return True
     return False
+
+
+def _encode_probe(kind: str) -> NetlinkMessage:
+    if kind == VXLAN:
+        return encode_vxlan_creation(
+            _PROBE, identifier=1, underlay=0, local="127.0.0.1", port=VXLAN_PORT, mtu=0, hardware=""
+        )
+    return encode_link_creation(_PROBE, kind)
 
 
 def _has_module(kind: str) -> bool:

@@ -20,9 +20,21 @@ from sampan.host.linux.network_namespace import (
     remove_network,
     run_in_network,
 )
-from sampan.network import netlink
+from sampan.host.netlink.netlink_socket import NetlinkSocket
+from sampan.host.netlink.routing import (
+    LinkInfo,
+    encode_address,
+    encode_alias,
+    encode_drop_rule,
+    encode_link_creation,
+    encode_link_deletion,
+    encode_link_up,
+    encode_route,
+    encode_veth_creation,
+    list_links,
+    open_route_socket,
+)
 from sampan.network.bridge_marks import alias_for, is_alias_of
-from sampan.network.netlink import LinkInfo
 from sampan.network.nodes import addresses
 from sampan.network.nodes.addresses import (
     NoNodeAddressLeft,
@@ -41,12 +53,14 @@ from sampan.network.pods.host_network import default_route_mtu
 from sampan.network.pods.host_network import unsupported_reason as pods_unsupported_reason
 from sampan.network.pods.links import index_of
 from sampan.network.pods.nft import list_rules, nft_program, run_nft
+from sampan.network.routes import default_route, unreachable_route
 from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
 NODE_LINK = "eth0"
 _FAMILIES = {4: "ip", 6: "ip6"}
+_DROP_RULE_PRIORITY = 83
 
 
 class NodeNetworkError(Exception):
@@ -83,7 +97,7 @@ class NodeBridgeConfig:
 @dataclass(slots=True, kw_only=True)
 class _AttachedNode:
     attachment: NodeAttachment
-    link: socket.socket
+    netlink: NetlinkSocket
     routes: RouteTable
 
 
@@ -97,7 +111,7 @@ class HostBridge:
         self._versions = {ip_interface(address).version for address in self._host_addresses}
         self._forward_rules = ForwardRules(self._bridge)
         self._nodes: dict[str, _AttachedNode] = {}
-        self._link: socket.socket | None = None
+        self._netlink: NetlinkSocket | None = None
         self._routes: RouteTable | None = None
         self._mtu = 0
 
@@ -120,9 +134,9 @@ class HostBridge:
                 addresses=[strip_prefix_length(interface) for interface in interfaces],
                 host_addresses=[strip_prefix_length(interface) for interface in self._host_addresses],
             )
-            link = run_in_network(namespace, netlink.open_socket)
+            netlink = run_in_network(namespace, open_route_socket)
             index = run_in_network(namespace, lambda: index_of(NODE_LINK))
-            self._nodes[node] = _AttachedNode(attachment=attachment, link=link, routes=RouteTable(link, index))
+            self._nodes[node] = _AttachedNode(attachment=attachment, netlink=netlink, routes=RouteTable(netlink, index))
             return attachment
 
     def _ensure_namespace(self, node: str) -> Path:
@@ -143,7 +157,7 @@ class HostBridge:
         self._delete(name)
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            pair = netlink.encode_veth_creation(
+            pair = encode_veth_creation(
                 name,
                 bridge=index_of(self._bridge),
                 mtu=self._mtu,
@@ -151,7 +165,7 @@ class HostBridge:
                 namespace=file,
                 hardware=hardware_for(address),
             )
-            netlink.send_messages(self._open(), [pair])
+            self._open().send(pair)
         finally:
             os.close(file)
 
@@ -160,27 +174,27 @@ class HostBridge:
         sysctls.configure_link(NODE_LINK, self._versions)
         sysctls.enable_forwarding(self._versions)
         index = index_of(NODE_LINK)
-        messages = [netlink.encode_link_up(index)]
+        messages = [encode_link_up(index)]
         for interface, gateway in zip(interfaces, self._host_addresses, strict=True):
             messages += [
-                netlink.encode_address(index, interface),
-                netlink.encode_default_route(index, strip_prefix_length(gateway)),
+                encode_address(index, interface),
+                encode_route(default_route(index, strip_prefix_length(gateway))),
             ]
         messages += [
-            netlink.encode_unreachable_route(cidr) for cidr in self._config.cluster_cidrs if self._has_family(cidr)
+            encode_route(unreachable_route(cidr)) for cidr in self._config.cluster_cidrs if self._has_family(cidr)
         ]
-        with netlink.open_socket() as link:
-            netlink.send_messages(link, messages)
+        with open_route_socket() as netlink:
+            netlink.send(*messages)
             for cidr in self._config.load_balancer_cidrs:
                 with _present_rules():
-                    netlink.send_messages(link, [netlink.encode_drop_rule(NODE_LINK, cidr)])
+                    netlink.send(encode_drop_rule(NODE_LINK, cidr, priority=_DROP_RULE_PRIORITY))
 
     def _has_family(self, cidr: str) -> bool:
         return ip_interface(cidr).version in self._versions
 
     def detach(self, node: str) -> None:
         if (attached := self._nodes.pop(node, None)) is not None:
-            attached.link.close()
+            attached.netlink.close()
         with _errors(f"network of node {node}"):
             self._delete(link_for(self._bridge, node))
             _remove_namespace(self._config.root, node)
@@ -213,17 +227,13 @@ class HostBridge:
             raise NodeNetworkError(f"the link {self._bridge} belongs to {info.alias or info.kind!r}")
         if info is None:
             mtu = self._config.mtu or default_route_mtu()
-            bridge = netlink.encode_bridge_creation(
-                self._bridge, mtu=mtu, hardware=hardware_for(self._host_addresses[0])
-            )
-            netlink.send_messages(self._open(), [bridge])
+            hardware = hardware_for(self._host_addresses[0])
+            self._open().send(encode_link_creation(self._bridge, "bridge", mtu=mtu, hardware=hardware))
         index = index_of(self._bridge)
         self._mtu = info.mtu if info is not None else mtu
         sysctls.configure_link(self._bridge, self._versions)
-        messages = [netlink.encode_alias(index, alias_for(self._config.root)), netlink.encode_link_up(index)]
-        netlink.send_messages(
-            self._open(), messages + [netlink.encode_address(index, address) for address in self._host_addresses]
-        )
+        addresses = (encode_address(index, address) for address in self._host_addresses)
+        self._open().send(encode_alias(index, alias_for(self._config.root)), encode_link_up(index), *addresses)
         run_nft("-f", "-", text=_table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs))
         self._forward_rules.ensure(list_rules("chains"))
         self._routes = RouteTable(self._open(), index)
@@ -248,25 +258,25 @@ class HostBridge:
             with _errors(f"bridge {self._bridge}"):
                 remove_bridge(self._config.root)
         for node in self._nodes.values():
-            node.link.close()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+            node.netlink.close()
+        if self._netlink is not None:
+            self._netlink.close()
+            self._netlink = None
 
     def _bridge_info(self) -> LinkInfo | None:
-        return next((info for info in list(netlink.list_links(self._open())) if info.name == self._bridge), None)
+        return next((info for info in list_links(self._open()) if info.name == self._bridge), None)
 
     def _has_other_owner(self, alias: str) -> bool:
         return bool(alias) and not is_alias_of(alias, self._config.root)
 
     def _delete(self, link: str) -> None:
         if index := index_of(link):
-            netlink.send_messages(self._open(), [netlink.encode_link_deletion(index)])
+            self._open().send(encode_link_deletion(index))
 
-    def _open(self) -> socket.socket:
-        if self._link is None:
-            self._link = netlink.open_socket()
-        return self._link
+    def _open(self) -> NetlinkSocket:
+        if self._netlink is None:
+            self._netlink = open_route_socket()
+        return self._netlink
 
 
 def remove_bridge(root: Path) -> None:
@@ -280,15 +290,15 @@ def remove_bridge(root: Path) -> None:
     with _errors(f"bridge {bridge}"):
         for directory in _directories(root):
             _remove_namespace(root, directory.name)
-        with netlink.open_socket() as link:
-            aliases = {info.alias for info in netlink.list_links(link) if info.name == bridge} - {""}
+        with open_route_socket() as netlink:
+            aliases = {info.alias for info in list_links(netlink) if info.name == bridge} - {""}
             if not all(is_alias_of(alias, root) for alias in aliases):
                 log.warning("bridge %s belongs to another cluster and is not removed", bridge)
                 return
             for index, name in socket.if_nameindex():
                 if is_link_of(bridge, name) or name == bridge:
                     with contextlib.suppress(OSError):
-                        netlink.send_messages(link, [netlink.encode_link_deletion(index)])
+                        netlink.send(encode_link_deletion(index))
         if nft_program() is not None:
             run_nft("-f", "-", text=_removal_text(bridge))
             ForwardRules(bridge).remove()

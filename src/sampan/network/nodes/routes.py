@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_network
 
 from sampan.api.semantics.nodes import internal_addresses, pod_cidrs
 from sampan.api.types.core_v1 import Node
+from sampan.host.netlink.netlink_socket import NetlinkSocket
+from sampan.host.netlink.routing import RouteInfo, encode_route, encode_route_deletion
 from sampan.machinery.hollow import is_hollow_node
-from sampan.network import netlink
 from sampan.network.disjoint_networks import DisjointNetworks, is_within
+from sampan.network.routes import POD_CIDR_PROTOCOL, gateways_through
 
 
 def pod_routes(
@@ -53,9 +54,9 @@ def _bridge_addresses(node: Node, node_cidrs: Sequence[str]) -> dict[int, str]:
 class RouteTable:
     """Sampan's routes to pod CIDRs in the network namespace of a netlink socket, through one link."""
 
-    def __init__(self, link: socket.socket, index: int) -> None:
-        self._link, self._index = link, index
-        self._routes = netlink.pod_routes(link, index)
+    def __init__(self, netlink: NetlinkSocket, index: int) -> None:
+        self._netlink, self._index = netlink, index
+        self._routes = gateways_through(netlink, index, POD_CIDR_PROTOCOL)
 
     def apply(self, desired: Mapping[str, str]) -> None:
         """Add and remove routes, so that there are exactly the desired gateways by destination. Raise OSError if the
@@ -65,12 +66,15 @@ class RouteTable:
             del self._routes[destination]
         for destination, gateway in sorted(desired.items()):
             if self._routes.get(destination) != gateway:
-                netlink.send_messages(self._link, [netlink.encode_route(self._index, destination, gateway)])
+                self._netlink.send(encode_route(self._describe(destination, gateway)))
                 self._routes[destination] = gateway
+
+    def _describe(self, destination: str, gateway: str = "") -> RouteInfo:
+        return RouteInfo(destination=destination, gateway=gateway, link=self._index, protocol=POD_CIDR_PROTOCOL)
 
     def _remove(self, destination: str) -> None:
         try:
-            netlink.send_messages(self._link, [netlink.encode_route_deletion(self._index, destination)])
+            self._netlink.send(encode_route_deletion(self._describe(destination)))
         except OSError as error:
             if error.errno != errno.ESRCH:
                 raise

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from sampan.network.nfnetlink import NftMessage, NftSocket, TransactionFailed
+from sampan.host.netlink.constants import NFPROTO_BRIDGE
+from sampan.host.netlink.messages import NetlinkMessage
+from sampan.host.netlink.nftables import NftSocket, TransactionFailed
 from sampan.network.pods.frame_table import (
-    BRIDGE_FAMILY,
     SourceAddress,
     encode_additions,
     encode_deletions,
@@ -89,9 +90,9 @@ class FrameRules:
         except (TransactionFailed, OSError) as error:
             log.info("elements of nftables table %s are gone: %s", frame_table_for(self._bridge), error)
 
-    def _commit(self, messages: Sequence[NftMessage]) -> None:
+    def _commit(self, messages: Sequence[NetlinkMessage]) -> None:
         if self._socket is None:
-            self._socket = NftSocket(BRIDGE_FAMILY)
+            self._socket = NftSocket(NFPROTO_BRIDGE)
         self._socket.commit(messages)
 
     def remove(self) -> None:

@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_interface
 from typing import Final
 
-from sampan.network.nfnetlink import CREATE, DELSETELEM, NEWSETELEM, NftMessage, attribute, nested_attribute
-from sampan.network.nfnetlink import text as text_attribute
+from sampan.host.netlink import constants as nl
+from sampan.host.netlink.messages import NetlinkMessage, attribute, nested_attribute, text_attribute
 from sampan.network.pods.config import hardware_for
 from sampan.network.pods.records import PodNetworkRecord
 
-BRIDGE_FAMILY: Final = 7
 SETS: Final = {
     "links": "type ifname",
     "sources4": "type ifname . ether_addr . ipv4_addr",
@@ -36,7 +35,6 @@ SETS: Final = {
 `targets6` has those of `sources6`, for a field that nft gives no name before 1.0.9: the target of a neighbor
 solicitation or advertisement."""
 _USUAL_SETS: Final = ("sources4", "sources6", "targets6")
-_INTERFACE_NAME_BYTES = 16
 _GROUP: Final = "ether daddr & 01:00:00:00:00:00 != 00:00:00:00:00:00"
 _UNICAST: Final = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00"
 _NEIGHBOR_DISCOVERY: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }"
@@ -62,7 +60,7 @@ class SourceAddress:
 
     def key(self, set_name: str) -> bytes:
         """Return the key of the element in the kernel, whose parts begin at multiples of four bytes."""
-        link = self.link.encode().ljust(_INTERFACE_NAME_BYTES, b"\0")
+        link = self.link.encode().ljust(nl.IFNAMSIZ, b"\0")
         hardware = bytes.fromhex(self.hardware.replace(":", "")).ljust(8, b"\0")
         return link if set_name == "links" else link + hardware + self.ip.packed
 
@@ -118,20 +116,24 @@ def frame_table_removal(bridge: str) -> str:
     return f"add table bridge {name}\ndelete table bridge {name}\n"
 
 
-def encode_additions(bridge: str, sources: Iterable[SourceAddress], sets: Sequence[str]) -> list[NftMessage]:
-    return [NftMessage(NEWSETELEM, payload, CREATE) for payload in _element_payloads(bridge, sources, sets)]
+def encode_additions(bridge: str, sources: Iterable[SourceAddress], sets: Sequence[str]) -> list[NetlinkMessage]:
+    return [
+        NetlinkMessage(nl.NFT_MSG_NEWSETELEM, payload, nl.NLM_F_CREATE)
+        for payload in _element_payloads(bridge, sources, sets)
+    ]
 
 
-def encode_deletions(bridge: str, sources: Iterable[SourceAddress], sets: Sequence[str]) -> list[NftMessage]:
-    return [NftMessage(DELSETELEM, payload) for payload in _element_payloads(bridge, sources, sets)]
+def encode_deletions(bridge: str, sources: Iterable[SourceAddress], sets: Sequence[str]) -> list[NetlinkMessage]:
+    return [NetlinkMessage(nl.NFT_MSG_DELSETELEM, payload) for payload in _element_payloads(bridge, sources, sets)]
 
 
 def _element_payloads(bridge: str, sources: Iterable[SourceAddress], sets: Sequence[str]) -> Iterator[bytes]:
-    table = text_attribute(1, frame_table_for(bridge))
+    table = text_attribute(nl.NFTA_SET_ELEM_LIST_TABLE, frame_table_for(bridge))
     for name, key in dict.fromkeys((name, source.key(name)) for source in sources for name in source.sets):
         if name in sets:
-            elements = nested_attribute(3, nested_attribute(1, nested_attribute(1, attribute(1, key))))
-            yield table + text_attribute(2, name) + elements
+            element = nested_attribute(nl.NFTA_SET_ELEM_KEY, attribute(nl.NFTA_DATA_VALUE, key))
+            elements = nested_attribute(nl.NFTA_SET_ELEM_LIST_ELEMENTS, nested_attribute(nl.NFTA_LIST_ELEM, element))
+            yield table + text_attribute(nl.NFTA_SET_ELEM_LIST_SET, name) + elements
 
 
 def _set(name: str, sources: Sequence[SourceAddress]) -> list[str]:

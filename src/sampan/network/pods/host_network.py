@@ -10,8 +10,8 @@ import struct
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
+from sampan.host.netlink.conntrack import ConntrackTable
 from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, is_link_of, network_failure, table_for
@@ -239,23 +239,11 @@ def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
     A client that keeps sending would otherwise always reach the destination of its first packet: a deleted pod, or the
     node itself if the pod did not have the host port yet.
     """
-    from pyroute2.netlink.exceptions import NetlinkError
-    from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
-
     for family in _FAMILIES:
-        with NFCTSocket(nfgen_family=family) as netlink:
-            for port in ports:
-                try:
-                    _forget(netlink, family, port, local)
-                except NetlinkError as error:  # Entries expire once nothing is sent for a while.
-                    log.warning("cannot delete conntrack entries of UDP port %d: %s", port, os.strerror(error.code))
-
-
-def _forget(netlink: Any, family: int, port: int, local: Collection[str]) -> None:
-    from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
-
-    pattern = NFCTAttrTuple(family=family, proto=socket.IPPROTO_UDP, dport=port)
-    for entry in list(netlink.dump(tuple_orig=pattern)):
-        flow = NFCTAttrTuple.from_netlink(family, entry.get_attr("CTA_TUPLE_ORIG"))
-        if pattern == flow and flow.daddr in local:
-            netlink.entry("del", tuple_orig=flow)
+        table = ConntrackTable(family)
+        try:
+            flows = table.udp_flows()
+            table.delete(flow for flow in flows if flow.destination_port in ports and flow.destination in local)
+        except OSError as error:
+            listed = ", ".join(map(str, sorted(ports)))
+            log.warning("cannot delete conntrack entries of UDP ports %s: %s", listed, error)

@@ -11,42 +11,38 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address, ip_interface, ip_network
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
-from typing import Any
 
 from sampan.host.linux.network_namespace import run_in_network
-from sampan.network import netlink
+from sampan.host.netlink.routing import (
+    encode_address,
+    encode_address_deletion,
+    encode_alias,
+    encode_bridge_membership,
+    encode_group_assignment,
+    encode_group_deletion,
+    encode_hairpin_mode,
+    encode_link_creation,
+    encode_link_deletion,
+    encode_link_up,
+    encode_reserved_learning_off,
+    encode_route,
+    encode_veth_creation,
+    get_link,
+    list_addresses,
+    list_routes,
+    open_route_socket,
+)
+from sampan.host.netlink.traffic_control import encode_redirection, encode_shaper_creation, encode_token_bucket
 from sampan.network.bridge_marks import alias_for, is_alias_of
-from sampan.network.netlink import NetlinkMessage, attribute, link_body, number_attribute, text_attribute
 from sampan.network.pods import sysctls
 from sampan.network.pods.addresses import Network, gateway
 from sampan.network.pods.config import hardware_for, is_link_of, network_failure
 from sampan.network.pods.records import PodNetworkRecord
+from sampan.network.routes import default_route
 
-_NEW_LINK, _NEW_QDISC, _NEW_FILTER = 16, 36, 44
-_CREATE, _REPLACE, _EXCLUSIVE = 0x400, 0x100, 0x200
-_ROOT, _INGRESS, _INGRESS_HANDLE, _HANDLE = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFF0000, 0x10000
-_UP = 1
-_IFLA_LINKINFO, _INFO_KIND = 18, 1
-_TCA_KIND, _TCA_OPTIONS = 1, 2
-_TBF_PARAMETERS, _TBF_RATE64, _TBF_BURST = 1, 4, 6
-_U32_SELECTOR, _U32_ACTIONS = 5, 7
-_ACTION_KIND, _ACTION_OPTIONS, _MIRRED_PARAMETERS = 1, 2, 2
-_STOLEN, _REDIRECT_TO_EGRESS = 4, 1
-_ALL_PROTOCOLS = struct.unpack("=H", struct.pack("!H", 3))[0]
-_MESSAGE = struct.Struct("=BxxxiIII")
-"""struct tcmsg: family, index, handle, parent, info."""
-_RATE = struct.Struct("=BBHhHI")
-"""struct tc_ratespec: cell size, link layer, overhead, alignment, smallest packet, bytes per second."""
-_LIMITS = struct.Struct("=III")
-"""The end of struct tc_tbf_qopt: limit of the queue in bytes, depth of the bucket in ticks, packet size in ticks."""
-_ETHERNET = 1
-_BURST_S, _LATENCY_S = 0.05, 0.025
-_SMALLEST_BURST = 3_200
-"""A burst in bytes that has room for two packets, even if the rate is very low."""
 POD_LINK = "eth0"
 _DEFAULT_MTU = 1500
 _LEAVING = 0x736D706E
@@ -58,61 +54,20 @@ def shaper_of(link: str) -> str:
     return link.replace("-", "~")
 
 
-def encode_shaper_creation(name: str, *, mtu: int) -> NetlinkMessage:
-    """Encode the creation of an intermediate device, which is brought up."""
-    body = link_body(flags=_UP, name=name, mtu=mtu) + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "ifb"))
-    return NetlinkMessage(type=_NEW_LINK, body=body, flags=_CREATE | _EXCLUSIVE)
-
-
-def encode_token_bucket(index: int, bits_per_s: int) -> NetlinkMessage:
-    """Encode a token bucket that limits the traffic sent through a link. An existing token bucket is replaced."""
-    rate = bits_per_s // 8
-    burst = max(int(rate * _BURST_S), _SMALLEST_BURST)
-    limit = min(int(rate * _LATENCY_S) + burst, 0xFFFFFFFF)
-    parameters = _RATE.pack(0, _ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF)) + bytes(_RATE.size)
-    options = attribute(_TBF_PARAMETERS, parameters + _LIMITS.pack(limit, 0, 0))
-    options += attribute(_TBF_RATE64, struct.pack("=Q", rate)) if rate > 0xFFFFFFFF else b""
-    options += number_attribute(_TBF_BURST, min(burst, 0xFFFFFFFF))
-    body = _MESSAGE.pack(0, index, _HANDLE, _ROOT, 0) + text_attribute(_TCA_KIND, "tbf")
-    return NetlinkMessage(type=_NEW_QDISC, body=body + attribute(_TCA_OPTIONS, options), flags=_CREATE | _REPLACE)
-
-
-def encode_redirection(index: int, shaper: int) -> list[NetlinkMessage]:
-    """Encode the redirection of traffic that arrives at a link to its intermediate device.
-
-    The link must not have a redirection yet.
-    """
-    queue = _MESSAGE.pack(0, index, _INGRESS_HANDLE, _INGRESS, 0) + text_attribute(_TCA_KIND, "ingress")
-    every_packet = struct.pack("=BBBxHHhhI", 1, 0, 1, 0, 0, 0, 0, 0) + bytes(16)
-    mirred = struct.pack("=IIiiiiI", 0, 0, _STOLEN, 0, 0, _REDIRECT_TO_EGRESS, shaper)
-    action = text_attribute(_ACTION_KIND, "mirred")
-    action += attribute(_ACTION_OPTIONS, attribute(_MIRRED_PARAMETERS, mirred))
-    options = attribute(_U32_SELECTOR, every_packet) + attribute(_U32_ACTIONS, attribute(1, action))
-    body = _MESSAGE.pack(0, index, 0, _INGRESS_HANDLE, 1 << 16 | _ALL_PROTOCOLS) + text_attribute(_TCA_KIND, "u32")
-    return [
-        NetlinkMessage(type=_NEW_QDISC, body=queue, flags=_CREATE | _EXCLUSIVE),
-        NetlinkMessage(type=_NEW_FILTER, body=body + attribute(_TCA_OPTIONS, options), flags=_CREATE | _EXCLUSIVE),
-    ]
-
-
 class PodLinks:
     def __init__(self, bridge: str, owner: Path) -> None:
-        from pyroute2 import IPRoute
-
         self._bridge, self._owner = bridge, owner
-        self._netlink: Any = IPRoute()
-        self._plain = netlink.open_socket()
+        self._netlink = open_route_socket()
         self._index, self._mtu = 0, _DEFAULT_MTU
 
     def close(self) -> None:
         self._netlink.close()
-        self._plain.close()
 
     def default_route_mtu(self) -> int:
         for family in (socket.AF_INET, socket.AF_INET6):
-            for route in self._netlink.get_default_routes(family=family):
-                if (index := route.get("oif")) is not None:
-                    return int(self._netlink.link("get", index=index)[0].get("mtu"))
+            for route in list_routes(self._netlink, family):
+                if route.destination.endswith("/0") and route.link:
+                    return get_link(self._netlink, route.link).mtu
         return _DEFAULT_MTU
 
     # -- bridge ------------------------------------------------------------------------------------------------------
@@ -123,70 +78,59 @@ class PodLinks:
             self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.default_route_mtu())
             if owner := self.describe_other_owner():
                 raise network_failure(f"the link {self._bridge} {owner}: choose another bridge name for this node")
-            self._mtu = int(self._netlink.link("get", index=self._index)[0].get("mtu"))
+            self._mtu = get_link(self._netlink, self._index).mtu
             sysctls.configure_bridge(self._bridge, {network.version for network in networks})
-            netlink.send_messages(self._plain, [netlink.encode_reserved_learning_off(self._index)])
-            self._netlink.link("set", index=self._index, state="up")
+            self._netlink.send(encode_reserved_learning_off(self._index), encode_link_up(self._index))
             self._ensure_gateways({gateway(network) for network in networks})
 
     def hardware_address(self) -> str:
         """Return the hardware address of the bridge."""
-        return str(self._netlink.link("get", index=self._index)[0].get("address"))
+        return get_link(self._netlink, self._index).hardware
 
     def ensure_members(self) -> None:
         """Reattach pod links to the bridge if it was recreated."""
         with _error_text(f"links of {self._bridge}"):
             for index, name in socket.if_nameindex():
-                if is_link_of(self._bridge, name):
-                    link = self._netlink.link("get", index=index)[0]
-                    if link.get("master") != self._index:
-                        self._netlink.link("set", index=index, master=self._index, state="up")
-                        netlink.send_messages(self._plain, [netlink.encode_hairpin_mode(index)])
+                if is_link_of(self._bridge, name) and get_link(self._netlink, index).master != self._index:
+                    self._netlink.send(encode_bridge_membership(index, self._index), encode_hairpin_mode(index))
 
     def _make_bridge(self, networks: Sequence[Network], mtu: int) -> int:
         hardware = hardware_for(gateway(networks[0]))
-        self._netlink.link("add", ifname=self._bridge, kind="bridge", address=hardware, mtu=mtu)
+        self._netlink.send(encode_link_creation(self._bridge, "bridge", mtu=mtu, hardware=hardware))
         index = index_of(self._bridge)
-        self._netlink.link("set", index=index, ifalias=alias_for(self._owner))
+        self._netlink.send(encode_alias(index, alias_for(self._owner)))
         return index
 
     def describe_other_owner(self) -> str:
         """Return the owner of the existing link of that name, or an empty string if it is this node's bridge."""
-        link = self._netlink.link("get", index=index_of(self._bridge))[0]
-        kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
-        if owner is not None and not is_alias_of(owner, self._owner):
-            return f"belongs to {owner!r}"
-        return "" if kind == "bridge" else f"is a {kind or 'link'} that Sampan did not create"
+        link = get_link(self._netlink, index_of(self._bridge))
+        if link.alias and not is_alias_of(link.alias, self._owner):
+            return f"belongs to {link.alias!r}"
+        return "" if link.kind == "bridge" else f"is a {link.kind or 'link'} that Sampan did not create"
 
     def _check_overlaps(self, networks: Sequence[Network]) -> None:
         own = index_of(self._bridge)
-        for address in self._netlink.get_addr():
-            if address["index"] == own:
+        for address in list_addresses(self._netlink):
+            if address.index == own:
                 continue
-            other = ip_interface(f"{address.get('address')}/{address['prefixlen']}").network
+            other = address.interface.network
             for network in networks:
                 if other == ip_network(network.network_address):
                     continue  # the address of this machine in tunnels to others, which no pod gets
                 if network.version == other.version and network.overlaps(other):
-                    name = socket.if_indextoname(address["index"])
+                    name = socket.if_indextoname(address.index)
                     raise network_failure(
                         f"podCIDR {network} overlaps with {other} of {name}: choose another range for pods"
                     )
 
     def _ensure_gateways(self, desired: set[str]) -> None:
         present = {
-            f"{ip_address(entry.get('address'))}/{entry['prefixlen']}"
-            for entry in self._netlink.get_addr(index=self._index)
-            if not ip_address(entry.get("address")).is_link_local
+            str(address.interface)
+            for address in list_addresses(self._netlink)
+            if address.index == self._index and not address.interface.is_link_local
         }
-        for address in sorted(present - desired):
-            interface = ip_interface(address)
-            self._netlink.addr(
-                "del", index=self._index, address=str(interface.ip), prefixlen=interface.network.prefixlen
-            )
-        netlink.send_messages(
-            self._plain, [netlink.encode_address(self._index, address) for address in sorted(desired - present)]
-        )
+        self._netlink.send(*(encode_address_deletion(self._index, address) for address in sorted(present - desired)))
+        self._netlink.send(*(encode_address(self._index, address) for address in sorted(desired - present)))
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -200,7 +144,7 @@ class PodLinks:
             if not (index_of(record.link) and run_in_network(namespace, lambda: index_of(POD_LINK))):
                 self.delete(record.link)
                 self._make_pair(record, namespace)
-            netlink.send_messages(self._plain, [netlink.encode_hairpin_mode(index_of(record.link))])
+            self._netlink.send(encode_hairpin_mode(index_of(record.link)))
             self._limit(record)
             run_in_network(namespace, lambda: _configure(record))
 
@@ -208,19 +152,19 @@ class PodLinks:
         """Limit the bandwidth of a pod, before its end of the pair is up."""
         index = index_of(record.link)
         if record.ingress_bits_per_s:
-            netlink.send_messages(self._plain, [encode_token_bucket(index, record.ingress_bits_per_s)])
+            self._netlink.send(encode_token_bucket(index, record.ingress_bits_per_s))
         if record.egress_bits_per_s:
             name = shaper_of(record.link)
             if not (shaper := index_of(name)):
-                netlink.send_messages(self._plain, [encode_shaper_creation(name, mtu=self._mtu)])
+                self._netlink.send(encode_shaper_creation(name, mtu=self._mtu))
                 shaper = index_of(name)
-                netlink.send_messages(self._plain, encode_redirection(index, shaper))
-            netlink.send_messages(self._plain, [encode_token_bucket(shaper, record.egress_bits_per_s)])
+                self._netlink.send(*encode_redirection(index, shaper))
+            self._netlink.send(encode_token_bucket(shaper, record.egress_bits_per_s))
 
     def _make_pair(self, record: PodNetworkRecord, namespace: Path) -> None:
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            pair = netlink.encode_veth_creation(
+            pair = encode_veth_creation(
                 record.link,
                 bridge=self._index,
                 mtu=self._mtu,
@@ -228,7 +172,7 @@ class PodLinks:
                 namespace=file,
                 hardware=hardware_for(record.addresses[0]),
             )
-            netlink.send_messages(self._plain, [pair])
+            self._netlink.send(pair)
         finally:
             os.close(file)
 
@@ -239,32 +183,32 @@ class PodLinks:
         """
         names = [name for link in links for name in (link, shaper_of(link))]
         while indexes := [index for name in dict.fromkeys(names) if (index := index_of(name))]:
-            messages = [netlink.encode_link_deletion(indexes[0])]
+            messages = [encode_link_deletion(indexes[0])]
             if len(indexes) > 1:
                 messages = [
-                    *(netlink.encode_group_assignment(index, _LEAVING) for index in indexes),
-                    netlink.encode_group_deletion(_LEAVING),
+                    *(encode_group_assignment(index, _LEAVING) for index in indexes),
+                    encode_group_deletion(_LEAVING),
                 ]
             # The kernel deletes a link itself when the namespace of its peer has ended. Then the other links remain.
             with _error_text(f"links {', '.join(links)}", unless=errno.ENODEV):
-                netlink.send_messages(self._plain, messages)
+                self._netlink.send(*messages)
                 return
 
     def local_addresses(self) -> set[str]:
         with _error_text("the node's addresses"):
-            return {entry.get("address") for entry in self._netlink.get_addr()}
+            return {str(address.interface.ip) for address in list_addresses(self._netlink)}
 
 
 def _configure(record: PodNetworkRecord) -> None:
     """Configure eth0. Must run inside the pod's network namespace."""
     sysctls.configure_link(POD_LINK, {ip_interface(cidr).version for cidr in record.addresses})
     index = index_of(POD_LINK)
-    messages = [netlink.encode_link_up(index)]
+    messages = [encode_link_up(index)]
     for address in record.addresses:
         next_hop = gateway(ip_network(address, strict=False)).partition("/")[0]
-        messages += [netlink.encode_address(index, address), netlink.encode_default_route(index, next_hop)]
-    with netlink.open_socket() as link:
-        netlink.send_messages(link, messages)
+        messages += [encode_address(index, address), encode_route(default_route(index, next_hop))]
+    with open_route_socket() as netlink:
+        netlink.send(*messages)
 
 
 def index_of(link: str) -> int:
@@ -278,13 +222,8 @@ def index_of(link: str) -> int:
 @contextlib.contextmanager
 def _error_text(what: str, unless: int = 0) -> Iterator[None]:
     """Translate netlink and OS errors into failures that name the operation."""
-    from pyroute2.netlink.exceptions import NetlinkError
-
     try:
         yield
-    except NetlinkError as error:
-        if error.code != unless:
-            raise network_failure(f"{what}: {os.strerror(error.code)}") from error
     except OSError as error:
         if error.errno != unless:
             raise network_failure(f"{what}: {error}") from error

@@ -14,29 +14,15 @@ import logging
 import os
 import shutil
 import socket
-import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
 
 from sampan.host.linux.network_namespace import NetworkNamespace
-from sampan.network.netlink_messages import (
-    ATTRIBUTE,
-    DONE,
-    ERROR,
-    HEADER,
-    align,
-    attribute_places,
-    checked_messages,
-    error_code,
-    failure_of,
-    receive,
-    split_messages,
-)
+from sampan.host.netlink.conntrack import ConntrackTable, UdpFlow
+from sampan.host.netlink.routing import list_addresses, open_route_socket
 from sampan.network.proxy.configuration import ConntrackConfiguration, seconds
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import IPV4, IPV6, UDP, ServicePortState
@@ -47,21 +33,6 @@ _HASH_SIZE = Path("/sys/module/nf_conntrack/parameters/hashsize")
 _MAX_ENTRIES = 1 << 20
 """The upper limit of a computed table size, which bounds the memory that machines with many CPUs use for it."""
 _MAX = "nf_conntrack_max"
-_NETLINK_NETFILTER = 12
-_NFNL_SUBSYS_CTNETLINK = 1
-_CT_GET, _CT_DELETE = 1, 2
-_NLM_REQUEST, _NLM_ACK, _NLM_DUMP = 0x1, 0x4, 0x300
-_TUPLE_ORIG, _TUPLE_REPLY, _ID, _ZONE = 1, 2, 12, 18
-_TUPLE_IP, _TUPLE_PROTO = 1, 2
-_IP_SOURCE = {socket.AF_INET: 1, socket.AF_INET6: 3}
-_IP_DESTINATION = {socket.AF_INET: 2, socket.AF_INET6: 4}
-_PROTO_NUMBER, _PROTO_SOURCE_PORT, _PROTO_DESTINATION_PORT = 1, 2, 3
-_RECEIVE_BYTES, _BUFFER_BYTES = 1 << 18, 4 << 20
-_SO_RCVBUFFORCE = 33
-_ENOENT = 2
-
-_NFGEN = struct.Struct("=BBH")
-_PORT = struct.Struct("!H")
 log = logging.getLogger(__name__)
 
 _ADDRESS_FAMILIES = {IPV4: socket.AF_INET, IPV6: socket.AF_INET6}
@@ -127,107 +98,6 @@ def _grow_hash_table(size: int) -> None:
             _HASH_SIZE.write_text(str(size))
     except (OSError, ValueError) as error:
         log.warning("cannot set the size of the conntrack hash table to %d: %s", size, error)
-
-
-class UdpFlow(NamedTuple):
-    """A tracked UDP flow: the destination of its first packet, and the endpoint that replies."""
-
-    destination: str
-    destination_port: int
-    reply_source: str
-    reply_source_port: int
-    attributes: bytes
-    """The attributes that identify the entry in the kernel."""
-
-
-class ConntrackTable:
-    """A netlink connection for one IP family. Calls block, and raise OSError."""
-
-    def __init__(self, family: socket.AddressFamily) -> None:
-        self._family = family
-
-    def udp_flows(self) -> list[UdpFlow]:
-        with closing(_open()) as netlink:
-            netlink.send(_message(_CT_GET, _NLM_REQUEST | _NLM_DUMP, self._family))
-            return list(self._read(netlink))
-
-    def delete(self, flows: Iterable[UdpFlow]) -> int:
-        """Delete entries, and return how many of them still existed. The rest have expired in the meantime."""
-        count = 0
-        with closing(_open()) as netlink:
-            for flow in flows:
-                netlink.send(_message(_CT_DELETE, _NLM_REQUEST | _NLM_ACK, self._family, flow.attributes))
-                code = error_code(receive(netlink, _RECEIVE_BYTES)[HEADER.size :])
-                if code and code != _ENOENT:
-                    raise OSError(code, os.strerror(code))
-                count += not code
-        return count
-
-    def _read(self, netlink: socket.socket) -> Iterator[UdpFlow]:
-        while True:
-            for message in split_messages(receive(netlink, _RECEIVE_BYTES)):
-                if message.type == DONE:
-                    return
-                if message.type == ERROR:
-                    raise failure_of(message.body)
-                if flow := read_udp_flow(message.body, self._family):
-                    yield flow
-
-
-def read_udp_flow(body: bytes, family: socket.AddressFamily) -> UdpFlow | None:
-    """Return the flow that a message describes, or None for other protocols than UDP."""
-    with checked_messages():
-        places = _places(body, _NFGEN.size, len(body))
-        if _TUPLE_ORIG not in places or _TUPLE_REPLY not in places:
-            return None
-        original = _read_tuple(body, *places[_TUPLE_ORIG], family)
-        reply = _read_tuple(body, *places[_TUPLE_REPLY], family)
-        if original is None or reply is None:
-            return None
-        identity = b"".join(
-            _copy_attribute(body, *places[kind]) for kind in (_TUPLE_ORIG, _ZONE, _ID) if kind in places
-        )
-        return UdpFlow(original[1], original[3], reply[0], reply[2], identity)
-
-
-def _read_tuple(data: bytes, start: int, end: int, family: socket.AddressFamily) -> tuple[str, str, int, int] | None:
-    """Return the addresses and ports of source and destination, or None for other protocols than UDP."""
-    nested = _places(data, start, end)
-    ports = _places(data, *nested[_TUPLE_PROTO])
-    if data[ports[_PROTO_NUMBER][0]] != socket.IPPROTO_UDP:
-        return None
-    addresses = {kind: data[begin:end] for kind, begin, end in attribute_places(data, *nested[_TUPLE_IP])}
-    return (
-        socket.inet_ntop(family, addresses[_IP_SOURCE[family]]),
-        socket.inet_ntop(family, addresses[_IP_DESTINATION[family]]),
-        _PORT.unpack_from(data, ports[_PROTO_SOURCE_PORT][0])[0],
-        _PORT.unpack_from(data, ports[_PROTO_DESTINATION_PORT][0])[0],
-    )
-
-
-def _places(data: bytes, start: int, end: int) -> dict[int, tuple[int, int]]:
-    return {kind: (begin, end) for kind, begin, end in attribute_places(data, start, end)}
-
-
-def _open() -> socket.socket:
-    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
-    try:
-        netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-    except OSError:
-        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-    netlink.bind((0, 0))
-    netlink.settimeout(30)
-    return netlink
-
-
-def _message(kind: int, flags: int, family: int, attributes: bytes = b"") -> bytes:
-    body = _NFGEN.pack(family, 0, 0) + attributes
-    return HEADER.pack(HEADER.size + len(body), _NFNL_SUBSYS_CTNETLINK << 8 | kind, flags, 1, 0) + body
-
-
-def _copy_attribute(data: bytes, start: int, end: int) -> bytes:
-    """Return an attribute with its header and padding."""
-    return data[start - ATTRIBUTE.size : end] + bytes(align(end - start) - (end - start))
 
 
 class UdpFlowCleaner:
@@ -300,8 +170,6 @@ def _delete_stale(family: str, targets: ServingEndpoints) -> int:
 
 def node_addresses(family: socket.AddressFamily) -> frozenset[str]:
     """Return the addresses of the current network namespace, except for loopback, where node ports are sockets."""
-    from pyroute2 import IPRoute
-
-    with IPRoute() as netlink:
-        addresses = (message.get_attr("IFA_ADDRESS") for message in netlink.get_addr(family=family))
-        return frozenset(address for address in addresses if address != "::1" and not address.startswith("127."))
+    with open_route_socket() as netlink:
+        addresses = (info.interface.ip for info in list_addresses(netlink, family))
+        return frozenset(str(address) for address in addresses if not address.is_loopback)

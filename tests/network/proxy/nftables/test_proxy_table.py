@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sampan.host.linux.network_namespace import run_in_network
+from sampan.host.netlink.nftables import NftSocket, TransactionFailed
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.nfnetlink import NftSocket, TransactionFailed
 from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.nftables.compiler import ServiceCompiler

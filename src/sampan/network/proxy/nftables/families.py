@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-from sampan.network.nfnetlink import IP, IP6
+from sampan.host.netlink.constants import NFPROTO_IPV4, NFPROTO_IPV6
 from sampan.network.proxy.services import IPV4, IPV6
 
 
@@ -37,7 +37,7 @@ class IPFamily:
 IPV4_FAMILY = IPFamily(
     name=IPV4,
     nft="ip",
-    number=IP,
+    number=NFPROTO_IPV4,
     length=4,
     address_type=7,
     address_type_name="ipv4_addr",
@@ -50,7 +50,7 @@ IPV4_FAMILY = IPFamily(
 IPV6_FAMILY = IPFamily(
     name=IPV6,
     nft="ip6",
-    number=IP6,
+    number=NFPROTO_IPV6,
     length=16,
     address_type=8,
     address_type_name="ipv6_addr",

@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from sampan.host.netlink import constants as nl
 from sampan.network.proxy.config import NodeFacts, ProxyConfig
 from sampan.network.proxy.nftables import expressions as x
 from sampan.network.proxy.nftables.expressions import Rule, Statement
@@ -71,17 +72,15 @@ class BaseChain:
     priority: int
 
 
-_PREROUTING, _INPUT, _FORWARD, _OUTPUT, _POSTROUTING = range(5)
-
 BASE_CHAINS = (
-    BaseChain("filter-prerouting-pre-dnat", "filter", "prerouting", _PREROUTING, -110),
-    BaseChain("filter-output-pre-dnat", "filter", "output", _OUTPUT, -110),
-    BaseChain("filter-input", "filter", "input", _INPUT, 0),
-    BaseChain("filter-forward", "filter", "forward", _FORWARD, 0),
-    BaseChain("filter-output", "filter", "output", _OUTPUT, 0),
-    BaseChain("nat-prerouting", "nat", "prerouting", _PREROUTING, -100),
-    BaseChain("nat-output", "nat", "output", _OUTPUT, -100),
-    BaseChain("nat-postrouting", "nat", "postrouting", _POSTROUTING, 100),
+    BaseChain("filter-prerouting-pre-dnat", "filter", "prerouting", nl.NF_INET_PRE_ROUTING, -110),
+    BaseChain("filter-output-pre-dnat", "filter", "output", nl.NF_INET_LOCAL_OUT, -110),
+    BaseChain("filter-input", "filter", "input", nl.NF_INET_LOCAL_IN, 0),
+    BaseChain("filter-forward", "filter", "forward", nl.NF_INET_FORWARD, 0),
+    BaseChain("filter-output", "filter", "output", nl.NF_INET_LOCAL_OUT, 0),
+    BaseChain("nat-prerouting", "nat", "prerouting", nl.NF_INET_PRE_ROUTING, -100),
+    BaseChain("nat-output", "nat", "output", nl.NF_INET_LOCAL_OUT, -100),
+    BaseChain("nat-postrouting", "nat", "postrouting", nl.NF_INET_POST_ROUTING, 100),
 )
 
 _JUMPS = {

@@ -8,9 +8,15 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sampan.network import nfnetlink as nl
-from sampan.network.netlink_messages import attribute_list
-from sampan.network.nfnetlink import NftMessage, attribute, nested_attribute, number, text
+from sampan.host.netlink import constants as nl
+from sampan.host.netlink.messages import (
+    NetlinkMessage,
+    attribute,
+    be32_attribute,
+    iterate_attributes,
+    nested_attribute,
+    text_attribute,
+)
 from sampan.network.proxy.nftables import expressions as x
 from sampan.network.proxy.nftables.compiler import ElementKey
 from sampan.network.proxy.nftables.expressions import PROTOCOLS, AnonymousSet, Rule, rule_text
@@ -19,9 +25,12 @@ from sampan.network.proxy.nftables.layout import ADDRESS, PORT, PROTOCOL, SETS_B
 
 _MAX_LIST = 60_000
 """The length of a list of elements in one message, whose length has 16 bits."""
-_TYPES = {ADDRESS: 0, PROTOCOL: 12, PORT: 13}
+_TYPES = {PROTOCOL: x.PROTOCOL_TYPE, PORT: x.PORT_TYPE}
 _TYPE_NAMES = {PROTOCOL: "inet_proto", PORT: "inet_service"}
-_SET_KEY_ORDER = 0
+_SET_KEY_ORDER, _TABLE_COMMENT = 0, 0
+"""Types of user data, as nft numbers them."""
+_FIELD_BYTES = 4
+"""Parts of a key are padded to a multiple of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,70 +178,93 @@ class OperationEncoder:
 
     def __init__(self, family: IPFamily) -> None:
         self._family = family
-        self._table = text(1, TABLE)
+        self._table = text_attribute(nl.NFTA_TABLE_NAME, TABLE)
+        """The table in each message: NFTA_CHAIN_TABLE, NFTA_RULE_TABLE and NFTA_SET_TABLE are the same number."""
         self._identities = itertools.count(1)
         self._anonymous = itertools.count(secrets.randbelow(1 << 40))
         """The numbers of anonymous sets. Without a number the kernel would search all sets of the table for a free one
         each time."""
 
-    def encode(self, operation: Operation) -> list[NftMessage]:
+    def encode(self, operation: Operation) -> list[NetlinkMessage]:
         table = self._table
         match operation:
             case AddTable(comment):
-                data = attribute(6, struct.pack("BB", 0, len(comment) + 1) + comment.encode() + b"\0")
-                return [NftMessage(nl.NEWTABLE, table + number(2, 0) + data, nl.CREATE)]
+                data = attribute(
+                    nl.NFTA_TABLE_USERDATA,
+                    struct.pack("BB", _TABLE_COMMENT, len(comment) + 1) + comment.encode() + b"\0",
+                )
+                return [
+                    NetlinkMessage(
+                        nl.NFT_MSG_NEWTABLE, table + be32_attribute(nl.NFTA_TABLE_FLAGS, 0) + data, nl.NLM_F_CREATE
+                    )
+                ]
             case DeleteTable():
-                return [NftMessage(nl.DELTABLE, table)]
+                return [NetlinkMessage(nl.NFT_MSG_DELTABLE, table)]
             case AddNamedSet(named):
                 return [self._named_set(named)]
             case FlushNamedSet(named):
-                return [NftMessage(nl.DELSETELEM, table + text(2, named.name))]
+                return [
+                    NetlinkMessage(nl.NFT_MSG_DELSETELEM, table + text_attribute(nl.NFTA_SET_ELEM_LIST_SET, named.name))
+                ]
             case AddAffinitySet(name, timeout_s):
-                timeout = attribute(11, (timeout_s * 1000).to_bytes(8, "big"))
-                flags = x.SET_DYNAMIC | x.SET_TIMEOUT
+                timeout = attribute(nl.NFTA_SET_TIMEOUT, (timeout_s * 1000).to_bytes(8, "big"))
+                flags = nl.NFT_SET_EVAL | nl.NFT_SET_TIMEOUT
                 key = self._key(name, flags, self._family.address_type, self._family.length)
-                return [NftMessage(nl.NEWSET, key + timeout + _key_order(x.NETWORK_ORDER), nl.CREATE)]
+                return [NetlinkMessage(nl.NFT_MSG_NEWSET, key + timeout + _key_order(x.NETWORK_ORDER), nl.NLM_F_CREATE)]
             case DeleteSet(name):
-                return [NftMessage(nl.DELSET, table + text(2, name))]
+                return [NetlinkMessage(nl.NFT_MSG_DELSET, table + text_attribute(nl.NFTA_SET_NAME, name))]
             case AddChain(name):
-                return [NftMessage(nl.NEWCHAIN, table + text(3, name), nl.CREATE)]
+                return [
+                    NetlinkMessage(
+                        nl.NFT_MSG_NEWCHAIN, table + text_attribute(nl.NFTA_CHAIN_NAME, name), nl.NLM_F_CREATE
+                    )
+                ]
             case AddBaseChain(chain):
                 hook = nested_attribute(
-                    4, number(1, chain.hook_number), attribute(2, struct.pack(">i", chain.priority))
+                    nl.NFTA_CHAIN_HOOK,
+                    be32_attribute(nl.NFTA_HOOK_HOOKNUM, chain.hook_number),
+                    attribute(nl.NFTA_HOOK_PRIORITY, struct.pack(">i", chain.priority)),
                 )
-                payload = table + text(3, chain.name) + hook + number(5, 1) + text(7, chain.type)
-                return [NftMessage(nl.NEWCHAIN, payload, nl.CREATE)]
+                policy = be32_attribute(nl.NFTA_CHAIN_POLICY, nl.NF_ACCEPT)
+                payload = table + text_attribute(nl.NFTA_CHAIN_NAME, chain.name) + hook + policy
+                payload += text_attribute(nl.NFTA_CHAIN_TYPE, chain.type)
+                return [NetlinkMessage(nl.NFT_MSG_NEWCHAIN, payload, nl.NLM_F_CREATE)]
             case FlushChain(name):
-                return [NftMessage(nl.DELRULE, table + text(2, name))]
+                return [NetlinkMessage(nl.NFT_MSG_DELRULE, table + text_attribute(nl.NFTA_RULE_CHAIN, name))]
             case DeleteChain(name):
-                return [NftMessage(nl.DELCHAIN, table + text(3, name))]
+                return [NetlinkMessage(nl.NFT_MSG_DELCHAIN, table + text_attribute(nl.NFTA_CHAIN_NAME, name))]
             case AddRule(name, rule):
                 return list(self._rule(name, rule))
             case AddElements(named, entries):
                 encoded = (self._element(named, key, action) for key, action in entries)
-                return self._element_messages(nl.NEWSETELEM, named.name, encoded)
+                return self._element_messages(nl.NFT_MSG_NEWSETELEM, named.name, encoded)
             case DeleteElements(named, keys):
                 encoded = (self._element(named, key, "") for key in keys)
-                return self._element_messages(nl.DELSETELEM, named.name, encoded)
+                return self._element_messages(nl.NFT_MSG_DELSETELEM, named.name, encoded)
 
     def _key(self, name: str, flags: int, key_type: int, length: int) -> bytes:
-        identity = number(10, next(self._identities) & 0x7FFFFFFF)
-        return self._table + text(2, name) + number(3, flags) + number(4, key_type) + number(5, length) + identity
+        return b"".join(
+            (
+                self._table,
+                text_attribute(nl.NFTA_SET_NAME, name),
+                be32_attribute(nl.NFTA_SET_FLAGS, flags),
+                be32_attribute(nl.NFTA_SET_KEY_TYPE, key_type),
+                be32_attribute(nl.NFTA_SET_KEY_LEN, length),
+                be32_attribute(nl.NFTA_SET_ID, next(self._identities) & 0x7FFFFFFF),
+            )
+        )
 
-    def _named_set(self, named: NamedSet) -> NftMessage:
-        kind = length = 0
-        for part in named.key:
-            kind = kind << 6 | (_TYPES[part] or self._family.address_type)
-            length += self._family.length if part == ADDRESS else 4
-        payload = self._key(named.name, x.SET_MAP if named.is_map else 0, kind, length)
+    def _named_set(self, named: NamedSet) -> NetlinkMessage:
+        kind = x.join_types(*(_TYPES.get(part, self._family.address_type) for part in named.key))
+        length = sum(self._family.length if part == ADDRESS else _FIELD_BYTES for part in named.key)
+        payload = self._key(named.name, nl.NFT_SET_MAP if named.is_map else 0, kind, length)
         if named.is_map:
-            payload += number(6, x.ACTION_TYPE)
-        return NftMessage(nl.NEWSET, payload + _key_order(x.NETWORK_ORDER), nl.CREATE)
+            payload += be32_attribute(nl.NFTA_SET_DATA_TYPE, nl.NFT_DATA_VERDICT)
+        return NetlinkMessage(nl.NFT_MSG_NEWSET, payload + _key_order(x.NETWORK_ORDER), nl.NLM_F_CREATE)
 
     def _element(self, named: NamedSet, key: ElementKey, action: str) -> bytes:
         value = b"".join(self._field(kind, part) for kind, part in zip(named.key, key.key, strict=True))
-        data = [nested_attribute(2, x.encode_action(action))] if action else []
-        return nested_attribute(1, nested_attribute(1, attribute(1, value)), *data)
+        return x.encode_action_element(value, action) if action else x.encode_element(value)
 
     def _field(self, kind: str, value: str | int) -> bytes:
         if kind == ADDRESS:
@@ -241,37 +273,40 @@ class OperationEncoder:
             return bytes([PROTOCOLS[str(value)], 0, 0, 0])
         return int(value).to_bytes(2, "big") + b"\0\0"
 
-    def _element_messages(self, kind: int, name: str, elements: Iterable[bytes]) -> list[NftMessage]:
-        flags = nl.CREATE if kind == nl.NEWSETELEM else 0
-        head = self._table + text(2, name)
-        return [NftMessage(kind, head + nested_attribute(3, content), flags) for content in _batch_elements(elements)]
+    def _element_messages(self, kind: int, name: str, elements: Iterable[bytes]) -> list[NetlinkMessage]:
+        flags = nl.NLM_F_CREATE if kind == nl.NFT_MSG_NEWSETELEM else 0
+        head = self._table + text_attribute(nl.NFTA_SET_ELEM_LIST_SET, name)
+        lists = (nested_attribute(nl.NFTA_SET_ELEM_LIST_ELEMENTS, content) for content in _batch_elements(elements))
+        return [NetlinkMessage(kind, head + encoded, flags) for encoded in lists]
 
-    def _rule(self, chain: str, rule: Rule) -> Iterator[NftMessage]:
+    def _rule(self, chain: str, rule: Rule) -> Iterator[NetlinkMessage]:
         expressions = b""
         for statement in rule:
             name = ""
             if statement.set is not None:
-                name = f"__{'map' if statement.set.flags & x.SET_MAP else 'set'}{next(self._anonymous)}"
+                name = f"__{'map' if statement.set.flags & nl.NFT_SET_MAP else 'set'}{next(self._anonymous)}"
                 yield self._anonymous_set(name, statement.set)
-                elements = (attribute(kind | 0x8000, value) for kind, value in attribute_list(statement.set.elements))
-                yield from self._element_messages(nl.NEWSETELEM, name, elements)
+                elements = (nested_attribute(kind, value) for kind, value in iterate_attributes(statement.set.elements))
+                yield from self._element_messages(nl.NFT_MSG_NEWSETELEM, name, elements)
             expressions += statement.encode(name)
-        payload = self._table + text(2, chain) + nested_attribute(4, expressions)
-        yield NftMessage(nl.NEWRULE, payload, nl.CREATE | nl.APPEND)
+        chain_name = text_attribute(nl.NFTA_RULE_CHAIN, chain)
+        payload = self._table + chain_name + nested_attribute(nl.NFTA_RULE_EXPRESSIONS, expressions)
+        yield NetlinkMessage(nl.NFT_MSG_NEWRULE, payload, nl.NLM_F_CREATE | nl.NLM_F_APPEND)
 
-    def _anonymous_set(self, name: str, anonymous: AnonymousSet) -> NftMessage:
+    def _anonymous_set(self, name: str, anonymous: AnonymousSet) -> NetlinkMessage:
         payload = self._key(name, anonymous.flags, anonymous.key_type, anonymous.key_length)
-        if anonymous.flags & x.SET_MAP:
-            payload += number(6, anonymous.data_type)
+        if anonymous.flags & nl.NFT_SET_MAP:
+            payload += be32_attribute(nl.NFTA_SET_DATA_TYPE, anonymous.data_type)
             if anonymous.data_length:
-                payload += number(7, anonymous.data_length)
-        payload += nested_attribute(9, number(1, anonymous.size)) + _key_order(anonymous.key_order)
-        return NftMessage(nl.NEWSET, payload, nl.CREATE)
+                payload += be32_attribute(nl.NFTA_SET_DATA_LEN, anonymous.data_length)
+        size = be32_attribute(nl.NFTA_SET_DESC_SIZE, anonymous.size)
+        payload += nested_attribute(nl.NFTA_SET_DESC, size) + _key_order(anonymous.key_order)
+        return NetlinkMessage(nl.NFT_MSG_NEWSET, payload, nl.NLM_F_CREATE)
 
 
 def _key_order(order: int) -> bytes:
     """Return the user data of a set that tells nft in which byte order to print its keys."""
-    return attribute(13, struct.pack("=BBI", _SET_KEY_ORDER, 4, order))
+    return attribute(nl.NFTA_SET_USERDATA, struct.pack("=BBI", _SET_KEY_ORDER, 4, order))
 
 
 def _batch_elements(elements: Iterable[bytes]) -> Iterator[bytes]:

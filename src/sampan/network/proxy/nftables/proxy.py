@@ -18,11 +18,11 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.networking_v1 import ServiceCIDR
 from sampan.host.clock import Clock
 from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.host.netlink.nftables import TransactionFailed
 from sampan.machinery.client.options import Selection
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.nfnetlink import TransactionFailed
 from sampan.network.proxy.config import NodeFacts, ProxyConfig, node_facts
 from sampan.network.proxy.configuration import PRIMARY
 from sampan.network.proxy.conntrack import node_addresses

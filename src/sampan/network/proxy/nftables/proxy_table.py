@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from sampan.host.netlink import constants as nl
+from sampan.host.netlink.messages import iterate_attributes, read_attributes, read_text, text_attribute
+from sampan.host.netlink.nftables import NftSocket, TransactionFailed
 from sampan.machinery.object_key import NamespacedName
-from sampan.network import nfnetlink as nl
-from sampan.network.netlink_messages import attribute_list, attributes
-from sampan.network.nfnetlink import NftSocket, TransactionFailed, text
 from sampan.network.proxy.nftables.compiler import ElementKey, ServiceCompiler
 from sampan.network.proxy.nftables.layout import (
     AFFINITY_PREFIX,
@@ -58,6 +58,9 @@ STALE_S = 1.0
 longer."""
 
 T = TypeVar("T")
+_TABLE_ATTRIBUTE = text_attribute(nl.NFTA_TABLE_NAME, TABLE)
+"""The table in requests: NFTA_CHAIN_TABLE, NFTA_RULE_TABLE and NFTA_SET_TABLE are the same number."""
+_TABLE_NAME = TABLE.encode() + b"\0"
 
 
 class ForeignTable(Exception):
@@ -210,15 +213,14 @@ class ProxyTable:
 
     def _list_leftovers(self) -> tuple[set[str], set[str]]:
         """Return the chains and affinity sets of services that are left of an earlier run."""
-        chains = {name for name in self._names(nl.GETCHAIN, 3) if is_service_chain(name)}
-        sets = {name for name in self._names(nl.GETSET, 2) if name.startswith(AFFINITY_PREFIX)}
+        chains = {name for name in self._names(nl.NFT_MSG_GETCHAIN, nl.NFTA_CHAIN_NAME) if is_service_chain(name)}
+        sets = {name for name in self._names(nl.NFT_MSG_GETSET, nl.NFTA_SET_NAME) if name.startswith(AFFINITY_PREFIX)}
         return chains, sets
 
     def _names(self, kind: int, attribute: int) -> Iterator[str]:
-        table = text(1, TABLE)
-        for entry in self._socket.dump(kind, table):
-            if entry.get(1) == TABLE.encode() + b"\0":
-                yield entry[attribute].rstrip(b"\0").decode()
+        for entry in self._socket.dump(kind, _TABLE_ATTRIBUTE):
+            if entry.get(nl.NFTA_TABLE_NAME) == _TABLE_NAME:
+                yield read_text(entry[attribute])
 
     def _write_chains(self, states: ServiceStates, chains: set[str], affinity_sets: set[str]) -> RefusedServices:
         """Write the chains of services. Chains and sets that are still in use are removed from `chains` and
@@ -294,22 +296,22 @@ class ProxyTable:
 
     def remove(self) -> None:
         """Remove the table, unless it is that of another kube-proxy."""
-        if self._socket.get(nl.GETTABLE, text(1, TABLE)) is not None and not self._is_foreign():
+        if self._socket.get(nl.NFT_MSG_GETTABLE, _TABLE_ATTRIBUTE) is not None and not self._is_foreign():
             self._commit([(None, DeleteTable())])
 
     def _is_foreign(self) -> bool:
         """Return whether the table belongs to another kube-proxy, whose table a temporary proxy must not change."""
-        table = self._socket.get(nl.GETTABLE, text(1, TABLE)) if self._comment == TEMPORARY else None
-        return table is not None and TEMPORARY.encode() not in table.get(6, b"")
+        table = self._socket.get(nl.NFT_MSG_GETTABLE, _TABLE_ATTRIBUTE) if self._comment == TEMPORARY else None
+        return table is not None and TEMPORARY.encode() not in table.get(nl.NFTA_TABLE_USERDATA, b"")
 
     # -- checks ------------------------------------------------------------------------------------------------------
 
     def detect_foreign_change(self) -> bool:
         """Return whether another program may have changed rules since the last call. Changes up to now are not reported
         again."""
-        generation = self._socket.get(nl.GETGEN)
+        generation = self._socket.get(nl.NFT_MSG_GETGEN)
         assert generation is not None
-        current = int.from_bytes(generation[1], "big")
+        current = int.from_bytes(generation[nl.NFTA_GEN_ID], "big")
         is_changed = self._generation.expected != current
         self._generation.expected = current
         return is_changed
@@ -326,36 +328,37 @@ class ProxyTable:
 
     def _rule_count(self, chain: str) -> int:
         name = chain.encode() + b"\0"
-        payload = text(1, TABLE) + text(2, chain)
-        return sum(entry.get(2) == name for entry in self._socket.dump(nl.GETRULE, payload))
+        payload = _TABLE_ATTRIBUTE + text_attribute(nl.NFTA_RULE_CHAIN, chain)
+        return sum(entry.get(nl.NFTA_RULE_CHAIN) == name for entry in self._socket.dump(nl.NFT_MSG_GETRULE, payload))
 
     def _table_identity(self) -> tuple[bytes, bytes] | None:
-        table = self._socket.get(nl.GETTABLE, text(1, TABLE))
-        return None if table is None else (table.get(4, b""), table[3])
+        table = self._socket.get(nl.NFT_MSG_GETTABLE, _TABLE_ATTRIBUTE)
+        return None if table is None else (table.get(nl.NFTA_TABLE_HANDLE, b""), table[nl.NFTA_TABLE_USE])
 
     def audit(self) -> list[str]:
         """Compare the chains, numbers of rules and elements with those in the kernel, and return the differences as
         text."""
         differences: list[str] = []
-        table = text(1, TABLE)
         rules: dict[str, int] = {chain.name: len(base_rules(chain.name)) for chain in BASE_CHAINS}
         compiler = self._state.compiler
         rules |= {n: len(r) for n, r in static_rules(compiler.family, compiler.config, compiler.facts).items()}
         for compiled in self._state.compile_all():
             rules |= {name: len(entries) for name, entries in compiled.chains.items()}
-        actual = {name: 0 for name in self._names(nl.GETCHAIN, 3) if name not in self._stale}
-        for entry in self._socket.dump(nl.GETRULE, table):
-            name = entry[2].rstrip(b"\0").decode()
-            if entry.get(1) == TABLE.encode() + b"\0" and name in actual:
+        actual = {name: 0 for name in self._names(nl.NFT_MSG_GETCHAIN, nl.NFTA_CHAIN_NAME) if name not in self._stale}
+        for entry in self._socket.dump(nl.NFT_MSG_GETRULE, _TABLE_ATTRIBUTE):
+            name = read_text(entry[nl.NFTA_RULE_CHAIN])
+            if entry.get(nl.NFTA_RULE_TABLE) == _TABLE_NAME and name in actual:
                 actual[name] += 1
         differences += (f"chain {name}" for name in _differing_keys(rules, actual))
         expected: dict[str, dict[bytes, bytes]] = {named.name: {} for named in SETS}
         for operation in elements_by_set(self._all_elements()):
             for message in self._encoder.encode(operation):
-                expected[operation.set.name] |= _elements(attributes(message.payload))
+                expected[operation.set.name] |= _elements(read_attributes(message.body))
         for named in SETS:
             content: dict[bytes, bytes] = {}
-            for entry in self._socket.dump(nl.GETSETELEM, table + text(2, named.name)):
+            for entry in self._socket.dump(
+                nl.NFT_MSG_GETSETELEM, _TABLE_ATTRIBUTE + text_attribute(nl.NFTA_SET_ELEM_LIST_SET, named.name)
+            ):
                 content |= _elements(entry)
             count = sum(1 for _ in _differing_keys(expected[named.name], content))
             if count:
@@ -380,11 +383,12 @@ def _differing_keys(expected: Mapping[T, object], actual: Mapping[T, object]) ->
 def _elements(entry: Mapping[int, bytes]) -> dict[bytes, bytes]:
     """Return the keys of the elements in a message, and the data of their verdicts."""
     elements = {}
-    for _, element in attribute_list(entry.get(3, b"")):
-        parts = attributes(element)
-        key = attributes(parts[1])[1]
-        action = attributes(attributes(parts[2])[2]) if 2 in parts else {}
-        elements[key] = action.get(1, b"") + action.get(2, b"")
+    for _, element in iterate_attributes(entry.get(nl.NFTA_SET_ELEM_LIST_ELEMENTS, b"")):
+        parts = read_attributes(element)
+        key = read_attributes(parts[nl.NFTA_SET_ELEM_KEY])[nl.NFTA_DATA_VALUE]
+        data = read_attributes(parts.get(nl.NFTA_SET_ELEM_DATA, b""))
+        action = read_attributes(data.get(nl.NFTA_DATA_VERDICT, b""))
+        elements[key] = action.get(nl.NFTA_VERDICT_CODE, b"") + action.get(nl.NFTA_VERDICT_CHAIN, b"")
     return elements
 
 

@@ -1,0 +1,335 @@
+"""Constants of the kernel's netlink interfaces, with the names that the kernel headers give them.
+
+Each section has the constants of one header, named in its comment. A test compares them with the headers of the
+machine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# sys/socket.h
+SOL_NETLINK: Final = 270
+SO_SNDBUFFORCE: Final = 32
+SO_RCVBUFFORCE: Final = 33
+
+# linux/netlink.h
+NETLINK_ROUTE: Final = 0
+NETLINK_NETFILTER: Final = 12
+NETLINK_GENERIC: Final = 16
+NETLINK_CAP_ACK: Final = 10
+NLM_F_REQUEST: Final = 1
+NLM_F_ACK: Final = 4
+NLM_F_DUMP: Final = 0x300
+NLM_F_REPLACE: Final = 0x100
+NLM_F_EXCL: Final = 0x200
+NLM_F_CREATE: Final = 0x400
+NLM_F_APPEND: Final = 0x800
+NLMSG_ERROR: Final = 2
+NLMSG_DONE: Final = 3
+NLA_F_NESTED: Final = 0x8000
+NLA_F_NET_BYTEORDER: Final = 0x4000
+
+# linux/genetlink.h
+GENL_ID_CTRL: Final = 16
+CTRL_CMD_GETFAMILY: Final = 3
+CTRL_ATTR_FAMILY_ID: Final = 1
+CTRL_ATTR_FAMILY_NAME: Final = 2
+
+# linux/rtnetlink.h
+RTM_NEWLINK: Final = 16
+RTM_DELLINK: Final = 17
+RTM_GETLINK: Final = 18
+RTM_NEWADDR: Final = 20
+RTM_DELADDR: Final = 21
+RTM_GETADDR: Final = 22
+RTM_NEWROUTE: Final = 24
+RTM_DELROUTE: Final = 25
+RTM_GETROUTE: Final = 26
+RTM_NEWNEIGH: Final = 28
+RTM_DELNEIGH: Final = 29
+RTM_GETNEIGH: Final = 30
+RTM_NEWRULE: Final = 32
+RTM_NEWQDISC: Final = 36
+RTM_NEWTFILTER: Final = 44
+RTA_DST: Final = 1
+RTA_OIF: Final = 4
+RTA_GATEWAY: Final = 5
+RTA_PRIORITY: Final = 6
+RT_TABLE_MAIN: Final = 254
+RTPROT_STATIC: Final = 4
+RT_SCOPE_UNIVERSE: Final = 0
+RT_SCOPE_LINK: Final = 253
+RTN_UNICAST: Final = 1
+RTN_LOCAL: Final = 2
+RTN_UNREACHABLE: Final = 7
+RTNH_F_ONLINK: Final = 4
+TCA_KIND: Final = 1
+TCA_OPTIONS: Final = 2
+
+# linux/fib_rules.h
+FRA_DST: Final = 1
+FRA_IIFNAME: Final = 3
+FRA_PRIORITY: Final = 6
+FR_ACT_BLACKHOLE: Final = 6
+
+# linux/if.h
+IFF_UP: Final = 1
+IFNAMSIZ: Final = 16
+
+# linux/if_link.h
+IFLA_ADDRESS: Final = 1
+IFLA_IFNAME: Final = 3
+IFLA_MTU: Final = 4
+IFLA_MASTER: Final = 10
+IFLA_LINKINFO: Final = 18
+IFLA_IFALIAS: Final = 20
+IFLA_GROUP: Final = 27
+IFLA_NET_NS_FD: Final = 28
+IFLA_INFO_KIND: Final = 1
+IFLA_INFO_DATA: Final = 2
+IFLA_INFO_SLAVE_KIND: Final = 4
+IFLA_INFO_SLAVE_DATA: Final = 5
+IFLA_BR_MULTI_BOOLOPT: Final = 46
+IFLA_BRPORT_MODE: Final = 4
+IFLA_VXLAN_ID: Final = 1
+IFLA_VXLAN_LINK: Final = 3
+IFLA_VXLAN_LOCAL: Final = 4
+IFLA_VXLAN_LEARNING: Final = 7
+IFLA_VXLAN_PORT: Final = 15
+IFLA_VXLAN_LOCAL6: Final = 17
+
+# linux/if_bridge.h
+BR_BOOLOPT_NO_LL_LEARN: Final = 0
+
+# linux/veth.h
+VETH_INFO_PEER: Final = 1
+
+# linux/if_addr.h
+IFA_ADDRESS: Final = 1
+IFA_LOCAL: Final = 2
+IFA_F_NODAD: Final = 2
+
+# linux/neighbour.h
+NDA_DST: Final = 1
+NDA_LLADDR: Final = 2
+NUD_PERMANENT: Final = 0x80
+NTF_SELF: Final = 2
+
+# linux/if_ether.h
+ETH_P_ALL: Final = 3
+
+# linux/pkt_sched.h
+TC_H_ROOT: Final = 0xFFFFFFFF
+TC_H_INGRESS: Final = 0xFFFFFFF1
+TC_LINKLAYER_ETHERNET: Final = 1
+TCA_TBF_PARMS: Final = 1
+TCA_TBF_RATE64: Final = 4
+TCA_TBF_BURST: Final = 6
+
+# linux/pkt_cls.h
+TCA_U32_SEL: Final = 5
+TCA_U32_ACT: Final = 7
+TC_U32_TERMINAL: Final = 1
+TCA_ACT_KIND: Final = 1
+TCA_ACT_OPTIONS: Final = 2
+TC_ACT_STOLEN: Final = 4
+
+# linux/tc_act/tc_mirred.h
+TCA_MIRRED_PARMS: Final = 2
+TCA_EGRESS_REDIR: Final = 1
+
+# linux/netfilter.h
+NFPROTO_IPV4: Final = 2
+NFPROTO_BRIDGE: Final = 7
+NFPROTO_IPV6: Final = 10
+NF_DROP: Final = 0
+NF_ACCEPT: Final = 1
+NF_INET_PRE_ROUTING: Final = 0
+NF_INET_LOCAL_IN: Final = 1
+NF_INET_FORWARD: Final = 2
+NF_INET_LOCAL_OUT: Final = 3
+NF_INET_POST_ROUTING: Final = 4
+
+# linux/netfilter/nfnetlink.h
+NFNL_MSG_BATCH_BEGIN: Final = 16
+NFNL_MSG_BATCH_END: Final = 17
+NFNL_SUBSYS_CTNETLINK: Final = 1
+NFNL_SUBSYS_NFTABLES: Final = 10
+
+# linux/netfilter/nfnetlink_conntrack.h
+IPCTNL_MSG_CT_GET: Final = 1
+IPCTNL_MSG_CT_DELETE: Final = 2
+CTA_TUPLE_ORIG: Final = 1
+CTA_TUPLE_REPLY: Final = 2
+CTA_ID: Final = 12
+CTA_ZONE: Final = 18
+CTA_TUPLE_IP: Final = 1
+CTA_TUPLE_PROTO: Final = 2
+CTA_IP_V4_SRC: Final = 1
+CTA_IP_V4_DST: Final = 2
+CTA_IP_V6_SRC: Final = 3
+CTA_IP_V6_DST: Final = 4
+CTA_PROTO_NUM: Final = 1
+CTA_PROTO_SRC_PORT: Final = 2
+CTA_PROTO_DST_PORT: Final = 3
+
+# linux/netfilter/nf_conntrack_common.h
+IP_CT_NEW: Final = 2
+IPS_DST_NAT: Final = 32
+
+# linux/netfilter/nf_nat.h
+NF_NAT_RANGE_PROTO_SPECIFIED: Final = 2
+NF_NAT_RANGE_PROTO_RANDOM_FULLY: Final = 16
+
+# linux/netfilter/nf_tables.h
+NFT_MSG_NEWTABLE: Final = 0
+NFT_MSG_GETTABLE: Final = 1
+NFT_MSG_DELTABLE: Final = 2
+NFT_MSG_NEWCHAIN: Final = 3
+NFT_MSG_GETCHAIN: Final = 4
+NFT_MSG_DELCHAIN: Final = 5
+NFT_MSG_NEWRULE: Final = 6
+NFT_MSG_GETRULE: Final = 7
+NFT_MSG_DELRULE: Final = 8
+NFT_MSG_NEWSET: Final = 9
+NFT_MSG_GETSET: Final = 10
+NFT_MSG_DELSET: Final = 11
+NFT_MSG_NEWSETELEM: Final = 12
+NFT_MSG_GETSETELEM: Final = 13
+NFT_MSG_DELSETELEM: Final = 14
+NFT_MSG_GETGEN: Final = 16
+NFT_REG_VERDICT: Final = 0
+NFT_REG_1: Final = 1
+NFT_REG32_00: Final = 8
+NFT_REG_SIZE: Final = 16
+NFT_REG32_SIZE: Final = 4
+NFT_JUMP: Final = -3
+NFT_GOTO: Final = -4
+NFT_RETURN: Final = -5
+NFT_DATA_VERDICT: Final = 0xFFFFFF00
+NFTA_LIST_ELEM: Final = 1
+NFTA_TABLE_NAME: Final = 1
+NFTA_TABLE_FLAGS: Final = 2
+NFTA_TABLE_USE: Final = 3
+NFTA_TABLE_HANDLE: Final = 4
+NFTA_TABLE_USERDATA: Final = 6
+NFTA_CHAIN_TABLE: Final = 1
+NFTA_CHAIN_NAME: Final = 3
+NFTA_CHAIN_HOOK: Final = 4
+NFTA_CHAIN_POLICY: Final = 5
+NFTA_CHAIN_TYPE: Final = 7
+NFTA_HOOK_HOOKNUM: Final = 1
+NFTA_HOOK_PRIORITY: Final = 2
+NFTA_RULE_TABLE: Final = 1
+NFTA_RULE_CHAIN: Final = 2
+NFTA_RULE_EXPRESSIONS: Final = 4
+NFTA_EXPR_NAME: Final = 1
+NFTA_EXPR_DATA: Final = 2
+NFTA_SET_TABLE: Final = 1
+NFTA_SET_NAME: Final = 2
+NFTA_SET_FLAGS: Final = 3
+NFTA_SET_KEY_TYPE: Final = 4
+NFTA_SET_KEY_LEN: Final = 5
+NFTA_SET_DATA_TYPE: Final = 6
+NFTA_SET_DATA_LEN: Final = 7
+NFTA_SET_DESC: Final = 9
+NFTA_SET_ID: Final = 10
+NFTA_SET_TIMEOUT: Final = 11
+NFTA_SET_USERDATA: Final = 13
+NFTA_SET_DESC_SIZE: Final = 1
+NFT_SET_ANONYMOUS: Final = 1
+NFT_SET_CONSTANT: Final = 2
+NFT_SET_INTERVAL: Final = 4
+NFT_SET_MAP: Final = 8
+NFT_SET_TIMEOUT: Final = 16
+NFT_SET_EVAL: Final = 32
+NFTA_SET_ELEM_KEY: Final = 1
+NFTA_SET_ELEM_DATA: Final = 2
+NFTA_SET_ELEM_FLAGS: Final = 3
+NFT_SET_ELEM_INTERVAL_END: Final = 1
+NFTA_SET_ELEM_LIST_TABLE: Final = 1
+NFTA_SET_ELEM_LIST_SET: Final = 2
+NFTA_SET_ELEM_LIST_ELEMENTS: Final = 3
+NFTA_DATA_VALUE: Final = 1
+NFTA_DATA_VERDICT: Final = 2
+NFTA_VERDICT_CODE: Final = 1
+NFTA_VERDICT_CHAIN: Final = 2
+NFTA_GEN_ID: Final = 1
+NFTA_IMMEDIATE_DREG: Final = 1
+NFTA_IMMEDIATE_DATA: Final = 2
+NFTA_PAYLOAD_DREG: Final = 1
+NFTA_PAYLOAD_BASE: Final = 2
+NFTA_PAYLOAD_OFFSET: Final = 3
+NFTA_PAYLOAD_LEN: Final = 4
+NFT_PAYLOAD_NETWORK_HEADER: Final = 1
+NFT_PAYLOAD_TRANSPORT_HEADER: Final = 2
+NFTA_META_DREG: Final = 1
+NFTA_META_KEY: Final = 2
+NFTA_META_SREG: Final = 3
+NFT_META_MARK: Final = 3
+NFT_META_IIFNAME: Final = 6
+NFT_META_L4PROTO: Final = 16
+NFTA_CMP_SREG: Final = 1
+NFTA_CMP_OP: Final = 2
+NFTA_CMP_DATA: Final = 3
+NFT_CMP_EQ: Final = 0
+NFT_CMP_NEQ: Final = 1
+NFTA_BITWISE_SREG: Final = 1
+NFTA_BITWISE_DREG: Final = 2
+NFTA_BITWISE_LEN: Final = 3
+NFTA_BITWISE_MASK: Final = 4
+NFTA_BITWISE_XOR: Final = 5
+NFTA_LOOKUP_SET: Final = 1
+NFTA_LOOKUP_SREG: Final = 2
+NFTA_LOOKUP_DREG: Final = 3
+NFTA_LOOKUP_FLAGS: Final = 5
+NFT_LOOKUP_F_INV: Final = 1
+NFTA_CT_DREG: Final = 1
+NFTA_CT_KEY: Final = 2
+NFT_CT_STATE: Final = 0
+NFT_CT_STATUS: Final = 2
+NFTA_FIB_DREG: Final = 1
+NFTA_FIB_RESULT: Final = 2
+NFTA_FIB_FLAGS: Final = 3
+NFT_FIB_RESULT_ADDRTYPE: Final = 3
+NFTA_FIB_F_SADDR: Final = 1
+NFTA_FIB_F_DADDR: Final = 2
+NFTA_REJECT_TYPE: Final = 1
+NFTA_REJECT_ICMP_CODE: Final = 2
+NFT_REJECT_ICMP_UNREACH: Final = 0
+NFTA_MASQ_FLAGS: Final = 1
+NFTA_NAT_TYPE: Final = 1
+NFTA_NAT_FAMILY: Final = 2
+NFTA_NAT_REG_ADDR_MIN: Final = 3
+NFTA_NAT_REG_PROTO_MIN: Final = 5
+NFTA_NAT_FLAGS: Final = 7
+NFT_NAT_DNAT: Final = 1
+NFTA_DYNSET_SET_NAME: Final = 1
+NFTA_DYNSET_OP: Final = 3
+NFTA_DYNSET_SREG_KEY: Final = 4
+NFT_DYNSET_OP_UPDATE: Final = 1
+NFTA_NG_DREG: Final = 1
+NFTA_NG_MODULUS: Final = 2
+NFTA_NG_TYPE: Final = 3
+NFTA_NG_OFFSET: Final = 4
+NFT_NG_RANDOM: Final = 1
+
+# linux/wireguard.h
+WG_GENL_VERSION: Final = 1
+WG_CMD_GET_DEVICE: Final = 0
+WG_CMD_SET_DEVICE: Final = 1
+WGDEVICE_A_IFNAME: Final = 2
+WGDEVICE_A_PRIVATE_KEY: Final = 3
+WGDEVICE_A_LISTEN_PORT: Final = 6
+WGDEVICE_A_PEERS: Final = 8
+WGPEER_A_PUBLIC_KEY: Final = 1
+WGPEER_A_FLAGS: Final = 3
+WGPEER_A_ENDPOINT: Final = 4
+WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL: Final = 5
+WGPEER_A_ALLOWEDIPS: Final = 9
+WGPEER_F_REMOVE_ME: Final = 1
+WGPEER_F_REPLACE_ALLOWEDIPS: Final = 2
+WGALLOWEDIP_A_FAMILY: Final = 1
+WGALLOWEDIP_A_IPADDR: Final = 2
+WGALLOWEDIP_A_CIDR_MASK: Final = 3

@@ -1,0 +1,3 @@
+"""Fixtures of tests of netlink."""
+
+from tests.network.pods.conftest import lab as lab
