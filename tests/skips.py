@@ -1,8 +1,14 @@
 """What skipped tests lack, and how to get it, for the summary at the end of a run."""
 
+import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable
+
+import pytest
+
+_NOT_HERE = "not here: "
 
 REMEDIES = {
     r"kubectl plugins": "apt install kubectx kubetail kubecolor, with a kubectl",
@@ -21,7 +27,13 @@ REMEDIES = {
     r"resize2fs": "apt install e2fsprogs",
     r"systemd-analyze": "apt install systemd",
     r"dbus-daemon": "apt install dbus-daemon",
+    r"capabilities": "a machine, or a container, on which root has all capabilities",
     r"busybox": "apt install busybox-static",
+    r"dockerd": "apt install docker.io",
+    r"here: containerd": "apt install containerd",
+    r"keytool": "apt install openjdk-17-jre-headless",
+    r"setpriv|unshare": "apt install util-linux",
+    r"\bnft\b": "apt install nftables",
     r"\bcurl\b": "apt install curl",
     r"\bgit\b": "apt install git",
     r"\bbash\b": "apt install bash",
@@ -37,8 +49,28 @@ REMEDIES = {
 """How to get what a test lacks, by a pattern of the reason of its skip. The first pattern that matches counts."""
 
 
+def requires(*requirements: str) -> pytest.MarkDecorator:
+    """Return a mark that skips a test if a requirement is not met: a program, alternatives such as `crun or runc`, or
+    `root`. The reason names those that are not met."""
+    missing = find_missing(*requirements)
+    return pytest.mark.skipif(bool(missing), reason=missing or "everything is here")
+
+
+def find_missing(*requirements: str) -> str:
+    """Return which requirements are not met, or "" if all are."""
+    missing = [requirement for requirement in requirements if not _is_met(requirement)]
+    return f"{_NOT_HERE}{', '.join(missing)}" if missing else ""
+
+
+def _is_met(requirement: str) -> bool:
+    return os.geteuid() == 0 if requirement == "root" else any(map(shutil.which, requirement.split(" or ")))
+
+
 def find_remedy(reason: str) -> str:
     """Return how to get what a test lacks, or "" if no pattern matches the reason."""
+    if reason.startswith(_NOT_HERE) and ", " in reason:
+        parts = reason.removeprefix(_NOT_HERE).split(", ")
+        return "; ".join(dict.fromkeys(find_remedy(f"{_NOT_HERE}{part}") for part in parts))
     return next((remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, reason, re.IGNORECASE)), "")
 
 

@@ -112,6 +112,19 @@ SLEEPS = {
 """The files of tests that may sleep or count the time, and why. All others use `tests.eventually`, a clock that they
 advance, or an event."""
 
+_COMPARES = "it compares the times of two sizes"
+_USERS_COMPARE = "it measures for tests that have the limits"
+CPU_TIMES = {
+    "controllers/test_controllers_huge_counts.py": _COMPARES,
+    "e2e/test_hostile_bodies.py": _COMPARES,
+    "growth/cost.py": _COMPARES,
+    "growth/loop_meter.py": _USERS_COMPARE,
+    "machinery/telemetry/test_loop_watchdog.py": "it blocks the event loop for that time",
+    "scheduler/event_loop_hold.py": _USERS_COMPARE,
+    "test_regular_expressions.py": _COMPARES,
+}
+"""The files of tests that measure CPU time without `tests.input_cost` or a calibration, and why."""
+
 NO_SUBJECTS = frozenset({"it", "its", "of", "that", "them", "they", "what", "which", "who", "whom", "whose"})
 """Words with which a name says nothing about its subject: `test_what_is_refused`."""
 
@@ -220,6 +233,8 @@ class ModuleSummary:
     """The line and the name of each function that is called like one: no properties and no context managers."""
     public_classes: list[str]
     sleeps: bool
+    called_names: frozenset[str]
+    """The last parts of the names of everything that is called: `sleep` of `time.sleep(1)`."""
 
 
 @cache
@@ -235,6 +250,9 @@ def _summary(module: Path) -> ModuleSummary:
         functions=list(_called_functions(nodes)),
         public_classes=[name for name in classes if not name.startswith("_")],
         sleeps=_sleeps(nodes),
+        called_names=frozenset(
+            getattr(node.func, "attr", getattr(node.func, "id", "")) for node in nodes if isinstance(node, ast.Call)
+        ),
     )
 
 
@@ -401,6 +419,15 @@ def _is_sleep(function: ast.expr) -> bool:
         case ast.Attribute(attr="sleep", value=ast.Name(id="asyncio" | "time")):
             return True
     return False
+
+
+def test_limits_of_cpu_time_grow_on_a_busy_machine(repository: Path) -> None:
+    """A second of CPU time does less while other processes use the caches and the other thread of a core."""
+    tests = repository / "tests"
+    modules = {path: _summary(path).called_names for path in tests.rglob("*.py")}
+    measuring = {path for path, called in modules.items() if called & {"process_time", "thread_time"}}
+    scaling = {path for path, called in modules.items() if called & {"calibration", "is_cpu_time_within"}}
+    assert {str(path.relative_to(tests)) for path in measuring - scaling} == set(CPU_TIMES)
 
 
 def test_links_in_documents_lead_somewhere(tracked: list[Path]) -> None:

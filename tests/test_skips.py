@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.skips import find_remedy, summarize_skips
+from tests.skips import find_missing, find_remedy, summarize_skips
 
 pytest_plugins = ["pytester"]
 
@@ -35,6 +35,16 @@ def test_every_reason_of_a_skip_has_a_remedy(repository: Path) -> None:
     reasons = [item for item in list_literal_reasons(repository) if item[0].name != Path(__file__).name]
     assert len(reasons) > 40
     assert [f"{path}:{line}: {text}" for path, line, text in reasons if not find_remedy(text)] == []
+
+
+def test_missing_requirements_are_named_with_a_remedy_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/crun" if name == "crun" else None)
+    missing = find_missing("crun or runc", "busybox", "dockerd", "containerd", "setpriv")
+    assert missing == "not here: busybox, dockerd, containerd, setpriv"
+    assert find_remedy(missing) == (
+        "apt install busybox-static; apt install docker.io; apt install containerd; apt install util-linux"
+    )
+    assert find_missing("crun or runc") == ""
 
 
 def test_skips_are_counted_by_reason() -> None:

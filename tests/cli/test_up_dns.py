@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dns.message
-import pytest
 
 from tests.cli.command import TIMEOUT_S, Sampan
 from tests.eventually import wait_until
 from tests.network.dns.upstream import FakeUpstream, denial, reply
 from tests.ports import free_port
+from tests.skips import requires
 
-needs_containers = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("runc") or shutil.which("crun")), reason="needs root and runc or crun"
-)
+needs_containers = requires("root", "crun or runc")
 
 OBJECTS = """
 apiVersion: v1

@@ -1,6 +1,5 @@
 """Every block of the documentation works as a reader runs it, in the order of its page."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from tests.docs.console import Console, matches
 from tests.docs.pages import Action, PageError, Step, steps
+from tests.skips import requires
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -49,9 +49,7 @@ def test_blocks_run(page: Path, console: Console) -> None:
     perform(page, console, is_on_real_nodes=False)
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
-)
+@requires("root", "crun or runc")
 @pytest.mark.parametrize("page", pages_with_steps(is_on_real_nodes=True))
 def test_blocks_run_on_real_nodes(page: Path, console: Console) -> None:
     perform(page, console, is_on_real_nodes=True)

@@ -16,12 +16,13 @@ from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.ports import free_port
 from tests.runtimes import engines, registry
 from tests.runtimes.images.builders import MadeImage, busybox_with, set_diff_ids, special_file
-from tests.runtimes.oci.oci_node import PROGRAMS
+from tests.skips import requires
 
-pytestmark = pytest.mark.skipif(
-    bool(engines.missing_requirement()) or not PROGRAMS or find_kubectl() is None,
-    reason="needs root, busybox, crun or runc, kubectl",
-)
+pytestmark = [
+    requires("root", "crun or runc"),
+    pytest.mark.skipif(bool(engines.missing_requirement()), reason=engines.missing_requirement() or "installed"),
+    pytest.mark.skipif(find_kubectl() is None, reason="there is no kubectl here"),
+]
 _RESTRICTED = {
     "runAsNonRoot": True,
     "allowPrivilegeEscalation": False,

@@ -7,6 +7,7 @@ from typing import Any
 
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire
+from tests.input_cost import is_cpu_time_within
 
 HUGE = 2_000_000_000
 NAMESPACE = "crowd"
@@ -71,9 +72,9 @@ def test_livez_responds_while_workloads_request_two_billion_pods(tmp_path: Path)
     store = tmp_path / "state.db"
     with Cluster(insecure=True, store=store) as cluster:
         asyncio.run(fill(port_of(cluster)))
-        assert cluster.run(longest_block_during_requests(port_of(cluster), 1000), 300) < LONGEST_S
+        assert is_cpu_time_within(cluster.run(longest_block_during_requests(port_of(cluster), 1000), 300), LONGEST_S)
     with Cluster(insecure=True, store=store) as again:
-        assert again.run(longest_block_during_requests(port_of(again), 500), 300) < LONGEST_S
+        assert is_cpu_time_within(again.run(longest_block_during_requests(port_of(again), 500), 300), LONGEST_S)
         asyncio.run(delete(port_of(again)))
 
 

@@ -13,6 +13,7 @@ from sampan.machinery.client.codecs import builtin, path_of
 from sampan.machinery.client.transport import Request
 from sampan.testing import Cluster
 from tests.eventually import eventually
+from tests.input_cost import is_cpu_time_within
 
 OBJECTS_PER_KIND = 25
 LIMIT_S = 3.0
@@ -94,4 +95,4 @@ def test_namespace_with_500_objects_is_deleted_within_3_cpu_seconds() -> None:
             cluster.run(_fill(cluster.client, namespace), timeout_s=120)
             took_s = cluster.run(_deletion_cpu_s(cluster.client, namespace), timeout_s=120)
             cluster.run(_check_name_is_free(cluster.client, namespace), timeout_s=120)
-    assert took_s < LIMIT_S
+    assert is_cpu_time_within(took_s, LIMIT_S)

@@ -25,6 +25,7 @@ from sampan.runtimes.images import pause
 from tests.eventually import wait_until
 from tests.reservations import reserved_subnet
 from tests.runtimes.images.builders import Files, MadeImage, docker_archive
+from tests.skips import find_missing
 
 BUSYBOX = "sampan.local/busybox:1"
 _START_S = 90.0
@@ -39,13 +40,10 @@ _APPLETS = (
 
 def missing_requirement(*programs: str) -> str:
     """Return why real engines cannot run on this machine, or an empty string if they can."""
-    if os.geteuid() != 0:
-        return "containers need root"
-    not_installed = [name for name in ("busybox", *programs) if shutil.which(name) is None]
-    if not_installed:
-        return f"not installed: {', '.join(not_installed)}"
+    if missing := find_missing("root", "busybox", *programs):
+        return missing
     if "containerd" in programs and not (_PLUGINS / "bridge").exists():
-        return "not installed: containernetworking-plugins"
+        return "not here: standard CNI plugins"
     return "" if _is_static(Path(shutil.which("busybox") or "")) else "busybox is not static (busybox-static)"
 
 

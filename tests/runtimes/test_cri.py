@@ -8,15 +8,17 @@ import pytest
 from sampan.host.clock import RealClock
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.cri import CriRuntime
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
+from sampan.testing.runtime_conformance import Check, Feature, Subject, run
 from sampan.testing.runtime_conformance.bench import open_bench
 from tests.runtimes import engines, leftovers, registry
+from tests.runtimes.conformance_checks import select_checks
 from tests.runtimes.engines import BUSYBOX, Engine
 
 pytestmark = pytest.mark.skipif(
     bool(engines.missing_requirement("containerd", "runc")), reason=engines.missing_requirement("containerd", "runc")
 )
 _LACKS = {Feature.ENDS_ABANDONED: "containerd lets a command run on after its client has disconnected"}
+_CHECKS = select_checks(_LACKS)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def address() -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", _CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
     def open_runtime(on_change: PodCallback) -> CriRuntime:
         return CriRuntime(
@@ -51,8 +53,6 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         left=lambda uid: leftovers.find_leftovers(uid, engine.directory),
         registry=address,
     )
-    if reason := skip_reason(check, subject):
-        pytest.skip(reason)
     run(check, subject)
 
 

@@ -10,8 +10,9 @@ from sampan.runtimes import kernel
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.network import NoNetwork
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
+from sampan.testing.runtime_conformance import Check, Feature, Subject, run, skip_reason
 from tests.runtimes import engines, leftovers, registry
+from tests.runtimes.conformance_checks import select_checks
 from tests.runtimes.engines import BUSYBOX, Engine
 
 pytestmark = pytest.mark.skipif(
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.skipif(
     reason=engines.missing_requirement("dockerd", "containerd", "runc"),
 )
 _LACKS = {Feature.ADDRESS: "these pods have no network"}
+_CHECKS = select_checks(_LACKS)
 if not kernel.may_lower_oom_score():
     _LACKS[Feature.PRIVILEGED] = "Docker grants all capabilities, and this machine does not have all of them"
 
@@ -35,7 +37,7 @@ def address() -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", _CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
     def open_runtime(on_change: PodCallback) -> DockerRuntime:
         return DockerRuntime(

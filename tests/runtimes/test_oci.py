@@ -16,16 +16,19 @@ from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci import OciRuntime
 from sampan.runtimes.oci.binary import find_programs
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
+from sampan.testing.runtime_conformance import Check, Feature, Subject, run
 from tests.runtimes import engines, leftovers, registry
+from tests.runtimes.conformance_checks import select_checks
 from tests.runtimes.engines import BUSYBOX
 from tests.runtimes.images.builders import docker_archive
+from tests.skips import find_missing
 
 PROGRAMS = find_programs()
 pytestmark = pytest.mark.skipif(
     bool(engines.missing_requirement()), reason=engines.missing_requirement() or "installed"
 )
 _LACKS = {Feature.ADDRESS: "these pods have no network"}
+_CHECKS = select_checks(_LACKS)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +48,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=["crun", "runc"])
 def program(request: pytest.FixtureRequest) -> str:
-    if request.param not in PROGRAMS:
-        pytest.skip(f"not installed: {request.param}")
+    if missing := find_missing(request.param):
+        pytest.skip(missing)
     return str(request.param)
 
 
@@ -58,7 +61,7 @@ def node(program: str) -> Iterator[Path]:
         asyncio.run(MonitorClient(directory / "monitor").quit(kill=True))
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", _CHECKS, ids=lambda check: check.name)
 def test_conformance(program: str, check: Check, images: ImageStore, address: str, node: Path, tmp_path: Path) -> None:
     @asynccontextmanager
     async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
@@ -85,6 +88,4 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         left=lambda uid: leftovers.find_leftovers(uid, node),
         registry=address,
     )
-    if reason := skip_reason(check, subject):
-        pytest.skip(reason)
     run(check, subject)

@@ -12,8 +12,9 @@ from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.images import host
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.process import ProcessRuntime
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
+from sampan.testing.runtime_conformance import Check, Feature, Subject, run, skip_reason
 from tests.ports import free_port
+from tests.runtimes.conformance_checks import select_checks
 
 _SHARED = "plain processes share this with the machine"
 _WITHOUT = (
@@ -21,6 +22,7 @@ _WITHOUT = (
     *(Feature.SHARED_PROCESSES, Feature.LIMITS, Feature.USERS, Feature.CAPABILITIES, Feature.PRIVILEGED),
 )
 _LACKS = dict.fromkeys(_WITHOUT, _SHARED) | {Feature.PULL: "the only image is the machine itself"}
+_CHECKS = select_checks(_LACKS)
 if shutil.which("busybox") is None:
     _LACKS[Feature.CONNECT] = "busybox is not installed"
 
@@ -33,7 +35,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     asyncio.run(MonitorClient(directory / "monitor").quit(kill=True))
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", _CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, node: Path, tmp_path: Path) -> None:
     def open_runtime(on_change: PodCallback) -> ProcessRuntime:
         return ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change)

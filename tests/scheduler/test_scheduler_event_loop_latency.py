@@ -8,6 +8,7 @@ from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.machinery.object_key import key_of
 from sampan.scheduler.scheduling_queue import QueuedPodInfo
+from tests.input_cost import is_cpu_time_within
 from tests.scheduler.event_loop_hold import LONGEST_S, longest_hold, node, pod
 from tests.scheduler.running_scheduler import running_scheduler
 
@@ -59,4 +60,4 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
             return await probe
 
     # Slow code shows in every run, CPU time that the machine takes away only in some of them.
-    assert any(asyncio.run(main()) < LONGEST_S for _ in range(3))
+    assert any(is_cpu_time_within(asyncio.run(main()), LONGEST_S) for _ in range(3))

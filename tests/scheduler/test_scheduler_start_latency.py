@@ -14,6 +14,7 @@ from sampan.scheduler.plugins.registry import preload
 from sampan.scheduler.scheduler import make_scheduler
 from tests.controllers.cluster import Cluster, cluster
 from tests.eventually import eventually
+from tests.input_cost import is_cpu_time_within
 from tests.scheduler.event_loop_hold import LONGEST_S, longest_hold, node, pod
 
 NODES, PODS, NEW, ROUNDS = 2000, 14_000, 10, 3
@@ -90,4 +91,4 @@ def test_a_start_with_many_pods_does_not_block_the_event_loop() -> None:
             return holds
 
     holds = asyncio.run(main())
-    assert min(holds) < LONGEST_S, holds
+    assert is_cpu_time_within(min(holds), LONGEST_S), holds

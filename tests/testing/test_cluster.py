@@ -26,6 +26,7 @@ from sampan.storage.sqlite.schema import FormatError
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, pod
 from tests.eventually import wait_until
+from tests.input_cost import is_cpu_time_within
 from tests.storage.etcd_server import find, running_member
 
 _CERTIFICATES = re.compile(r"(?:certificate-authority|client-certificate|client-key)-data: .*")
@@ -245,7 +246,7 @@ class TestNamespaces:
             with sampan_cluster.namespace() as name:
                 took_s.append(time.process_time() - began)
                 sampan_cluster.run(sampan_cluster.client.for_kind(ConfigMap).create(config_map("left"), name))
-        assert sorted(took_s)[5] < 0.05
+        assert is_cpu_time_within(sorted(took_s)[5], 0.05)
 
     def test_kubeconfig_selects_the_namespace(self, sampan_cluster: Cluster) -> None:
         with sampan_cluster.namespace() as name:

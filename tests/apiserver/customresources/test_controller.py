@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.machine import calibration
 from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing import Cluster
@@ -26,6 +25,7 @@ from tests.apiserver.customresources.custom_resource_server import (
 from tests.apiserver.http.wire import Wire
 from tests.apiserver.in_process_server import InProcessClient, in_process_client
 from tests.eventually import eventually
+from tests.input_cost import is_cpu_time_within
 
 NAME = f"boxes.{GROUP}"
 
@@ -92,7 +92,7 @@ def test_new_custom_resource_is_served_with_little_cpu_time(port: int) -> None:
     async def main() -> None:
         async with custom_server(port) as server:
             best = min([await cpu_s(server, number) for number in range(3)])  # the first one imports modules
-        assert best < MAX_CPU_S or best < MAX_CPU_S * calibration(tries=3)
+        assert is_cpu_time_within(best, MAX_CPU_S)
 
     asyncio.run(main())
 

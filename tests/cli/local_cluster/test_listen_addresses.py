@@ -3,7 +3,6 @@
 import ipaddress
 import json
 import os
-import shutil
 import socket
 import ssl
 from collections.abc import Iterator
@@ -20,12 +19,11 @@ from sampan.kubelet.agent.machine import find_machine_addresses
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrap_lines
 from tests.eventually import wait_until
 from tests.ports import free_port
+from tests.skips import requires
 
 _LISTEN = "0A"
 _MACHINE = NetworkNamespace()
-needs_containers = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("runc") or shutil.which("crun")), reason="needs root and runc or crun"
-)
+needs_containers = requires("root", "crun or runc")
 LOOPBACK = {"127.0.0.1", *(["::1"] if is_own("::1") else [])}
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
 from tests.eventually import wait_until
 from tests.ports import free_node_port, free_port
+from tests.skips import requires
 
 USER = 65534
 AS_USER = f"""
@@ -73,12 +74,14 @@ def make_objects(port: int, node_port: int) -> list[dict[str, Any]]:
     ]
 
 
-def can_run_rootless() -> bool:
-    programs = all(map(shutil.which, ("setpriv", "unshare", "nft"))) and (shutil.which("runc") or shutil.which("crun"))
-    return os.geteuid() == 0 and not is_in_user_namespace() and bool(programs)
+_NEEDED = requires("root", "setpriv", "unshare", "nft", "crun or runc")
+_NOT_NESTED = pytest.mark.skipif(is_in_user_namespace(), reason="root of a user namespace is not root of the machine")
 
 
-needs_users = pytest.mark.skipif(not can_run_rootless(), reason="needs root, setpriv, unshare, nft, and runc or crun")
+def needs_users(test: Callable[..., None]) -> Callable[..., None]:
+    """Skip a test that runs programs as another user, unless root of the machine runs it."""
+    marked: Callable[..., None] = _NOT_NESTED(_NEEDED(test))
+    return marked
 
 
 @pytest.fixture

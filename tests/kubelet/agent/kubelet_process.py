@@ -2,15 +2,12 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from sampan.host.clock import RealClock
 from sampan.kubelet.cgroups import CgroupHierarchy
@@ -20,12 +17,11 @@ from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
 from tests.cli.kubelet import LOW_THRESHOLDS
 from tests.reservations import reserved_subnet
+from tests.skips import requires
 
 CGROUP = f"/sampan-test-{os.getpid()}"
 NODE = "victim"
-needs_oci_runtime = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
-)
+needs_oci_runtime = requires("root", "crun or runc")
 
 
 class KubeletProcess:

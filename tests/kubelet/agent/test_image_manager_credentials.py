@@ -1,11 +1,7 @@
 """A private image on a real node: a pod may use it only with a pull secret that is valid for it."""
 
 import base64
-import os
-import shutil
 from pathlib import Path
-
-import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, Secret
@@ -18,11 +14,9 @@ from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, phase, real_node
 from tests.runtimes.engines import busybox_image
 from tests.runtimes.images.registry import FakeRegistry, serving
+from tests.skips import requires
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")) or not shutil.which("busybox"),
-    reason="needs root, crun or runc, and busybox",
-)
+pytestmark = requires("root", "crun or runc", "busybox")
 
 
 def pod(name: str, image: str, *secrets: str, policy: str = "IfNotPresent") -> Pod:

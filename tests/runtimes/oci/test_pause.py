@@ -12,8 +12,9 @@ import pytest
 from sampan.runtimes.config import ContainerSecurity, NamespaceOptions
 from sampan.runtimes.contract import RuntimeFailure
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, run_with_node, shell
+from tests.skips import requires
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not PROGRAMS, reason="needs root, and crun or runc")
+pytestmark = requires("root", "crun or runc")
 
 SHARED = NamespaceOptions(pid="pod")
 PTRACE = ContainerSecurity(added=("SYS_PTRACE",))

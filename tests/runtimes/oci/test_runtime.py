@@ -1,7 +1,6 @@
 """Real containers by crun or runc."""
 
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,8 +12,9 @@ from sampan.runtimes.config import ContainerResources, ContainerSecurity, Mount,
 from sampan.runtimes.contract import RuntimeFailure, collect_output
 from tests.eventually import eventually
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, run_with_node, shell
+from tests.skips import requires
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not PROGRAMS, reason="needs root, and crun or runc")
+pytestmark = requires("root", "crun or runc")
 
 ECHO = """
 import socketserver
@@ -69,7 +69,7 @@ def test_container_sees_no_private_files_of_the_machine(tmp_path: Path) -> None:
     run_with_node(tmp_path, work)
 
 
-@pytest.mark.skipif(shutil.which("keytool") is None, reason="not installed: a Java runtime (openjdk-17-jre-headless)")
+@requires("keytool")
 def test_java_programs_of_the_machine_run(tmp_path: Path) -> None:
     """Java reads its security configuration and the certificates of the system below /etc."""
 

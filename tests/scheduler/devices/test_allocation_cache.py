@@ -19,6 +19,7 @@ from sampan.scheduler.devices.pools import CandidateDevice, offers
 from sampan.scheduler.plugins.dynamic_resources import DynamicResources
 from sampan.scheduler.simulation import Simulation
 from sampan.testing import builders
+from tests.input_cost import is_cpu_time_within
 from tests.scheduler.devices.device_world import (
     CLASS,
     DRIVER,
@@ -79,7 +80,8 @@ def test_allocation_on_many_nodes_does_not_block_the_event_loop() -> None:
         assert (result.diagnosis, result.feasible) == (None, NODES // 2)
         return probe.result()
 
-    assert asyncio.run(main()) < LONGEST_S
+    # slow code shows in every run, a busy machine only in some of them: one good run is enough
+    assert any(is_cpu_time_within(asyncio.run(main()), LONGEST_S) for _ in range(3))
 
 
 async def test_changes_during_an_allocation_are_followed() -> None:
@@ -162,7 +164,7 @@ def test_slow_selectors_do_not_block_the_event_loop(expression: str) -> None:
         return probe.result()
 
     # slow code shows in every run, a busy machine only in some of them: one good run is enough
-    assert any(asyncio.run(main()) < LONGEST_S for _ in range(3))
+    assert any(is_cpu_time_within(asyncio.run(main()), LONGEST_S) for _ in range(3))
 
 
 def test_a_device_caches_a_bounded_number_of_expressions() -> None:

@@ -9,6 +9,7 @@ from tests.controllers.batch.cronjob.cron_jobs import START, cron
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
 from tests.controllers.cluster import check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.pod_cluster import pod_cluster
+from tests.input_cost import is_cpu_time_within
 
 CRON = "cronjob-controller"
 RUNNING = {"completions": 1, "parallelism": 1}
@@ -60,7 +61,7 @@ async def test_scheduling_31_days_of_jobs_takes_less_than_20_cpu_seconds() -> No
         await create(c, "0 */6 * * *", successfulJobsHistoryLimit=1000)
         cpu_start = time.process_time()
         await c.pass_s(31 * 86400 + 1)
-        assert time.process_time() - cpu_start < 20
+        assert is_cpu_time_within(time.process_time() - cpu_start, 20)
         assert len(await jobs(c)) == 4 * 31
         assert (await get(c)).status.lastScheduleTime == "2026-02-01T00:00:00Z"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -23,11 +22,10 @@ from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, phase, real_node
 from tests.runtimes.images.builders import MadeImage, docker_archive
+from tests.skips import requires
 
 MIB = 1 << 20
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
-)
+pytestmark = requires("root", "crun or runc")
 
 
 @pytest.fixture
