@@ -49,6 +49,8 @@ def test_trace_tab_shows_the_startup_steps_of_a_pod(open_page: OpenPage, namespa
     for text in ("store the pod", "wait in the queue", "bind to the node", "add to EndpointSlice"):
         page.wait_for_text(text)
     page.wait_for_text("Reachable by its services after")
+    names = page.evaluate("[...document.querySelectorAll('.trace tbody th')].map(cell => cell.innerText)")
+    assert [name for name in names if not name[0].isalpha()] == []
     assert "DefaultTolerationSeconds" not in page.text()
     page.click("label", "Each admission plug-in")
     page.wait_for_text("DefaultTolerationSeconds")

@@ -14,8 +14,8 @@ const t = catalog({
   kubeconfigHelp: ["The content of a kubeconfig file, or drop the file here.", "粘贴 kubeconfig 文件内容，或将文件拖到此处。"],
   file: ["Choose a file", "选择文件"],
   submit: ["Log in", "登录"],
-  getToken: ["A token for an hour:", "获取一小时有效的 token："],
-  orCommand: ["Or open this page already logged in:", "或者直接以已登录状态打开此页面："],
+  command: ["Open this page logged in as an administrator:", "以管理员身份直接登录打开此页面："],
+  getToken: ["Or get a token for an hour, which may do what the roles of its service account allow:", "或者获取一小时有效的 token，其权限由 ServiceAccount 的角色决定："],
   idle: ["You were logged out because the page was idle.", "由于页面空闲，您已退出登录。"],
   expired: ["The session has ended. Log in again.", "会话已结束，请重新登录。"],
   chosen: ["You are logged out.", "您已退出登录。"],
@@ -65,10 +65,10 @@ export default function Login() {
         {error && <ErrorBox error={error} />}
         <Button look="primary" type="submit" disabled={isBusy || text.trim() === ""}>{t("submit")}</Button>
         <div class="stack login-hints">
-          <p class="muted">{t("getToken")}</p>
-          <KubectlHint command="kubectl create token default" />
-          <p class="muted">{t("orCommand")}</p>
+          <p class="muted">{t("command")}</p>
           <KubectlHint command="sampan dashboard" />
+          <p class="muted">{t("getToken")}</p>
+          <KubectlHint command="kubectl create token ACCOUNT -n NAMESPACE" />
         </div>
         <Select label={t("language")} value={language.value} options={LANGUAGES} onChange={(name) => setLanguage(name as Language)} />
       </form>

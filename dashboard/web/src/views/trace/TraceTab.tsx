@@ -120,7 +120,7 @@ function Row({ row, isExplained }: { row: WaterfallRow; isExplained: boolean }) 
   return (
     <tr class={step.isOnCriticalPath ? "critical" : row.isPart ? "part" : ""}>
       <th scope="row" title={help ? t(help) : undefined}>
-        {step.number ? <span class="trace-number">{step.number}</span> : null}{stepName(row)}
+        {stepName(row)}
         {isExplained && help && <p class="trace-help">{t(help)}</p>}
         {step.detail && <span class="trace-detail">{step.detail}</span>}
       </th>
