@@ -25,10 +25,37 @@ from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
         ("\u00a0", '"\\u00a0"'),
         ("\U000e0001", '"\\U000e0001"'),
         ("it's <b>", '"it\'s <b>"'),
+        (b"a\xff".decode("utf-8", "surrogateescape"), '"a\\xff"'),
     ],
 )
 def test_quote(text: str, quoted: str) -> None:
     assert gotext.quote(text) == quoted
+
+
+@pytest.mark.parametrize(
+    ("byte", "quoted"),
+    [
+        (0x41, "'A'"),
+        (0x27, "'\\''"),
+        (0x22, "'\"'"),
+        (0x5C, "'\\\\'"),
+        (0x00, "'\\x00'"),
+        (0x07, "'\\a'"),
+        (0x0B, "'\\v'"),
+        (0x0C, "'\\f'"),
+        (0x7F, "'\\x7f'"),
+        (0x80, "'\\u0080'"),
+        (0xA0, "'\\u00a0'"),
+        (0xAD, "'\\u00ad'"),
+        (0xE9, "'é'"),
+    ],
+)
+def test_quote_byte(byte: int, quoted: str) -> None:
+    assert gotext.quote_byte(byte) == quoted
+
+
+def test_go_syntax_quotes_control_characters_by_name() -> None:
+    assert gotext.go_syntax("a\v\f\x00") == '"a\\v\\f\\x00"'
 
 
 @pytest.mark.parametrize(

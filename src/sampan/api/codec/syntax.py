@@ -2,6 +2,8 @@
 
 import re
 
+from sampan.api.go_compat.gotext import quote_byte
+
 MAX_DEPTH = 10_000
 UNEXPECTED_END_MESSAGE = "unexpected end of JSON input"
 TOO_DEEP_MESSAGE = "exceeded max depth"
@@ -148,18 +150,4 @@ class _Scanner:
         is incomplete; elsewhere the space is the invalid character (`at_end`)."""
         if self.at >= len(self.body):
             raise _ScanFailed(f"invalid character '{at_end}' {where}" if at_end else UNEXPECTED_END_MESSAGE)
-        raise _ScanFailed(f"invalid character {_quote_byte(self.body[self.at])} {where}")
-
-
-_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 0x27: "\\'", 0x5C: "\\\\"}
-
-
-def _quote_byte(byte: int) -> str:
-    """Return a byte as Go's %q prints the character with that number, in single quotes."""
-    if byte in _ESCAPES:
-        return f"'{_ESCAPES[byte]}'"
-    if byte < 0x20 or byte == 0x7F:
-        return f"'\\x{byte:02x}'"
-    if 0x80 <= byte < 0xA1 or byte == 0xAD:
-        return f"'\\u{byte:04x}'"
-    return f"'{chr(byte)}'"
+        raise _ScanFailed(f"invalid character {quote_byte(self.body[self.at])} {where}")

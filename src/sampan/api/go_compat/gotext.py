@@ -43,10 +43,19 @@ class GoValue:
 
 
 def quote(text: str) -> str:
-    """Format like `%q`: in double quotes, with unprintable characters escaped."""
+    """Format like `%q`: in double quotes, with unprintable characters escaped. Bytes that are not UTF-8, as which
+    `surrogateescape` decodes them, are shown as bytes."""
     if _UNESCAPED_PATTERN.fullmatch(text):
         return f'"{text}"'
     return '"' + "".join(_escape_char(char) for char in text) + '"'
+
+
+def quote_byte(byte: int) -> str:
+    """Format the character with the number of a byte like `%q`: in single quotes. The messages of Go's `encoding/json`
+    name bytes in this way."""
+    char = chr(byte)
+    escaped = {"'": "\\'", '"': char}.get(char)
+    return f"'{escaped or _escape_char(char)}'"
 
 
 def _escape_char(char: str) -> str:
@@ -57,6 +66,8 @@ def _escape_char(char: str) -> str:
     code = ord(char)
     if code < 0x80:
         return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
@@ -197,7 +208,7 @@ def go_syntax(value: Any, *, is_inner: bool = True) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return _quote_go_syntax(value)
+        return quote(value)
     if isinstance(value, float):
         return float_text(value)
     if isinstance(value, dict):
@@ -206,13 +217,6 @@ def go_syntax(value: Any, *, is_inner: bool = True) -> str:
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
     return str(value)
-
-
-def _quote_go_syntax(text: str) -> str:
-    shown = (
-        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    )
-    return '"' + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown) + '"'
 
 
 def float_text(value: float, bits: Literal[32, 64] = 64) -> str:

@@ -104,7 +104,8 @@ _moments = BoundedCache(_read, max_entries=4096, max_entry_bytes=512)
 
 
 def quote(text: str) -> str:
-    """Return the text in double quotes, as in the messages of Go's time package."""
+    """Return the text in double quotes, as in the messages of Go's time package: unlike `%q` byte by byte, and without
+    names for control characters."""
     return _quote_bytes(_bytewise(text))
 
 

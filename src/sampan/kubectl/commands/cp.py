@@ -14,12 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.command import KubectlCommand
 from sampan.kubectl.errors import KubectlError, ServerError, SilentExit
 from sampan.kubectl.objects.pod_selection import check_container, default_container
-from sampan.kubectl.printers.go_template.values import quote
 
 if TYPE_CHECKING:
     from sampan.runtimes.images.tar_reader import TarEntry

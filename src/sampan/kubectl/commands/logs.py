@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
@@ -27,7 +28,6 @@ from sampan.kubectl.objects.pod_selection import (
     print_default_container,
     target_object,
 )
-from sampan.kubectl.printers.go_template.values import quote
 
 _SELECTOR_TAIL_LINES = 10
 _RETRY_INTERVAL_S = 1.0

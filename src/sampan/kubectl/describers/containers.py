@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.describers.layout import NONE, Lines, Value, items, part, time_text, true_or_false
-from sampan.kubectl.printers.go_template.values import quote
 
 _PROBES = (("Liveness", "livenessProbe"), ("Readiness", "readinessProbe"), ("Startup", "startupProbe"))
 

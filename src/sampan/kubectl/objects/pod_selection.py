@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.errors import KubectlError
-from sampan.kubectl.printers.go_template.values import quote
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _SELECTING = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Deployment", "Job"})

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.gotext import quote_byte
 from sampan.storage.cacher.errors import InvalidContinue, InvalidVersion
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
@@ -143,17 +144,8 @@ def _json_error_text(wire: bytes, error: Exception) -> str:
     if not text or (isinstance(error, msgspec.DecodeError) and "truncated" in str(error)):
         return "unexpected end of JSON input"
     if text[:1] not in b'{["-0123456789tfn':
-        return f"invalid character {_quote_byte(text[0])} looking for beginning of value"
+        return f"invalid character {quote_byte(text[0])} looking for beginning of value"
     return str(error)
-
-
-def _quote_byte(byte: int) -> str:
-    char = chr(byte)
-    if char in "'\\":
-        return f"'\\{char}'"
-    if char.isprintable():
-        return f"'{char}'"
-    return f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
 
 
 def _clean_path(path: str) -> str:

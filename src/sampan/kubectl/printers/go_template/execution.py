@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.printers.go_template.functions import FUNCTIONS, TemplateFunction
 from sampan.kubectl.printers.go_template.nodes import (
     ActionNode,
@@ -32,7 +33,6 @@ from sampan.kubectl.printers.go_template.values import (
     TemplateError,
     default_text,
     is_true,
-    quote,
     type_name,
     unwrap,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from sampan.kubectl.printers.go_template.values import quote
+from sampan.api.go_compat.gotext import quote
 
 _SPACES = " \t\r\n"
 _KEYWORDS = frozenset({"block", "break", "continue", "define", "else", "end", "if", "range", "nil", "template", "with"})

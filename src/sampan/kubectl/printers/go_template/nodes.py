@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sampan.kubectl.printers.go_template.values import quote
+from sampan.api.go_compat.gotext import quote
 
 
 @dataclass(eq=False, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.printers.go_template.lexer import Lexer, TemplateToken, TokenType
 from sampan.kubectl.printers.go_template.nodes import (
     ActionNode,
@@ -25,7 +26,7 @@ from sampan.kubectl.printers.go_template.nodes import (
     TextNode,
     VariableNode,
 )
-from sampan.kubectl.printers.go_template.values import Int, TemplateError, quote
+from sampan.kubectl.printers.go_template.values import Int, TemplateError
 
 _OPERANDS = frozenset(
     {

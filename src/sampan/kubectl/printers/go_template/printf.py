@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.printers.go_template.values import (
     INVALID,
     Byte,
     default_text,
     float_text,
-    quote,
     type_name,
     unwrap,
 )

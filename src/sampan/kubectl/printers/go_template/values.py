@@ -158,21 +158,3 @@ def _shortest_decimal(value: float) -> str:
 
     text = f"{Decimal(repr(value)):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def quote(text: str) -> str:
-    """Return a text as a Go string literal."""
-    short = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-    short |= {'"': '\\"', "\\": "\\\\"}
-    return '"' + "".join(short.get(char) or _printable(char) for char in text) + '"'
-
-
-def _printable(char: str) -> str:
-    code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if char.isprintable() and (char == " " or not char.isspace()):
-        return char
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
