@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
-from sampan.host.worker_thread import WorkerThread
+from sampan.host.worker_thread import WorkerThread, WorkerThreads
 
 
 async def test_run_returns_results_and_raises_errors() -> None:
@@ -62,3 +63,24 @@ def test_thread_exits_when_there_is_no_work() -> None:
     thread = asyncio.run(check())
     thread.join(60)
     assert not thread.is_alive()
+
+
+async def test_worker_threads_start_functions_in_the_order_of_submission() -> None:
+    results: list[tuple[int | None, str]] = []
+    workers = WorkerThreads(name="test")
+    for number in (2, 0, 1):
+        work = partial(divmod, 4, number)
+        workers.submit(work, lambda result, error: results.append((result and result[0], type(error).__name__)))
+    assert await workers.call(threading.get_ident) != threading.get_ident()
+    await workers.stop()
+    assert results == [(2, "NoneType"), (None, "ZeroDivisionError"), (4, "NoneType")]
+
+
+async def test_worker_threads_finish_everything_before_they_stop() -> None:
+    done: list[int] = []
+    workers = WorkerThreads(name="test", threads=3)
+    for number in range(50):
+        workers.submit(partial(done.append, number), lambda result, error: None)
+    await workers.stop()
+    assert sorted(done) == list(range(50))
+    assert not [thread for thread in threading.enumerate() if thread.name == "test"]

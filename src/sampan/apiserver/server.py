@@ -57,6 +57,7 @@ from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import AuthServices, Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
 from sampan.apiserver.webhooks.client import WebhookClients
+from sampan.host.background_tasks import BackgroundTasks
 from sampan.host.clock import Clock, RealClock
 from sampan.machinery.client import Client
 from sampan.machinery.pki.token_signer import TokenSigner
@@ -105,7 +106,7 @@ class ApiServer:
         self.component_failures: Callable[[], Mapping[str, str]] = dict
         """Returns why each of the other components in this process is failed, or an empty string if it is not. They are
         reported beside the health checks, and the server is ready without them."""
-        self._tasks: _BackgroundTasks | None = None
+        self._tasks: BackgroundTasks | None = None
         self._aggregation: AggregationController | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
@@ -162,7 +163,7 @@ class ApiServer:
         async with AsyncExitStack() as running:
             running.push_async_callback(self.upstream.close)  # the background tasks use both until they end
             running.push_async_callback(self.webhooks.close)
-            self._tasks = await running.enter_async_context(_BackgroundTasks())
+            self._tasks = await running.enter_async_context(BackgroundTasks())
             running.enter_context(self.watchdog.watching())
             self._start(self._lag.run())
             if self._audit_backends is not None:
@@ -406,35 +407,7 @@ class ApiServer:
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._tasks is None:
             raise RuntimeError("the server is not running")
-        return self._tasks.create_task(work)
-
-
-class _BackgroundTasks:
-    """A task group whose tasks are cancelled when its block is left, including tasks that are created during the
-    shutdown."""
-
-    def __init__(self) -> None:
-        self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._is_over = False
-
-    async def __aenter__(self) -> _BackgroundTasks:
-        await self._group.__aenter__()
-        return self
-
-    def create_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = self._group.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        if self._is_over:
-            task.cancel()
-        return task
-
-    async def __aexit__(self, *exc: object) -> None:
-        self._is_over = True
-        for task in list(self._tasks):
-            task.cancel()
-        await self._group.__aexit__(None, None, None)
+        return self._tasks.start(work)
 
 
 async def _need_no_certificate() -> None:

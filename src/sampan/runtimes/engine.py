@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.host.background_tasks import DetachedTasks
 from sampan.host.clock import Clock
 from sampan.host.linux import programs
 from sampan.runtimes import contract, labels
-from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, PodCallback, PodReport, PullResult, RuntimeFailure
 from sampan.runtimes.images import host
@@ -79,7 +79,7 @@ class EngineRuntime(ABC):
         """Whether the engine can mount the files of an image; otherwise Sampan does."""
         self._image_volumes = EngineImageVolumes(directory / "image-volumes")
         self._rates = CpuRates()
-        self._background = BackgroundWork()
+        self._background = DetachedTasks("the container runtime")
         self._table = PodTable("")
         self._stops: dict[str, asyncio.Task[None]] = {}
         """Running stop operations by container id."""

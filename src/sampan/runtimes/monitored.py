@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.background_tasks import DetachedTasks
 from sampan.host.clock import Clock
 from sampan.runtimes import contract
-from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import PodCallback, PodReport, ProcessStream, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError
@@ -45,7 +45,7 @@ class MonitoredRuntime(ABC):
         self._records = PodRecords(directory)
         self._monitor = MonitorClient(directory / "monitor")
         self._pods: dict[str, PodState] = {}
-        self._background = BackgroundWork()
+        self._background = DetachedTasks("the container runtime")
 
     async def __aenter__(self: Self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, Node, Pod
 from sampan.host.activity import Activity
+from sampan.host.background_tasks import BackgroundTasks
 from sampan.host.clock import Clock
 from sampan.machinery.client import Client
 from sampan.machinery.informer import InformerFactory
@@ -41,30 +40,6 @@ from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import GaugeSource, SchedulerMetrics
 from sampan.scheduler.plugins.registry import make_framework
 from sampan.scheduler.scheduling_queue import SchedulingQueue
-
-
-class BackgroundTasks:
-    """The tasks that run beside the scheduling loop, within one task group."""
-
-    def __init__(self) -> None:
-        self._group: asyncio.TaskGroup | None = None
-
-    async def __aenter__(self) -> BackgroundTasks:
-        self._group = await asyncio.TaskGroup().__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        assert self._group is not None
-        try:
-            await self._group.__aexit__(kind, error, traceback)
-        finally:
-            self._group = None
-
-    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
-        assert self._group is not None, "tasks can only be started while the scheduler is running"
-        self._group.create_task(work, name=name)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -95,7 +70,7 @@ class Scheduler:
             with self.metrics.report_on(source):
                 async with self.synced(), self.tasks:
                     self.tasks.start(self.events.run(), "scheduler events")
-                    self.tasks.start(self._loop(), "scheduler loop")
+                    await self.tasks.start(self._loop(), "scheduler loop")
         finally:
             await self.extenders.close()
 

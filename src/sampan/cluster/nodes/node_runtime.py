@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from sampan.host.background_tasks import DetachedTasks
 from sampan.host.clock import Clock
 from sampan.host.durable_files import write_durably
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.extras import require
 from sampan.network.bridge_marks import marked_bridge
-from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.names import CRI, DOCKER, OCI, PROCESS
@@ -136,7 +136,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
         if network is not None:
             if config.stops_pods:
                 stack.push_async_callback(network.remove_all)
-            checks = BackgroundWork()
+            checks = DetachedTasks("a container runtime")
             checks.start(network.run())
             stack.push_async_callback(checks.stop)
         await stack.enter_async_context(runtime)
@@ -233,7 +233,7 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
         namespace=config.namespace,
         isolation=config.isolation,
     ) as network:
-        checks = BackgroundWork()
+        checks = DetachedTasks("a container runtime")
         checks.start(network.run())
         try:
             yield network

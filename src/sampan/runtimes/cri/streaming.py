@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from sampan.api.semantics.pods import find_container
 from sampan.api.types.core_v1 import Pod
+from sampan.host.background_tasks import DetachedTasks
 from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.channels import V4
 from sampan.machinery.multiplex.handshake import DATA, ERROR, RESIZE
@@ -27,7 +28,6 @@ from sampan.machinery.multiplex.port_forward import exchange_data
 from sampan.machinery.multiplex.remote_command import exit_code
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
 from sampan.machinery.multiplex.wire import StreamWire, close_writer
-from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import STDERR, STDOUT, ProcessStream, RuntimeFailure
 from sampan.runtimes.cri.client import CriClient
 
@@ -223,7 +223,7 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
 
 
 class CriCommands:
-    def __init__(self, *, client: CriClient, background: BackgroundWork) -> None:
+    def __init__(self, *, client: CriClient, background: DetachedTasks) -> None:
         self._client, self._background = client, background
 
     async def exec(self, id: str, command: Sequence[str], *, has_stdin: bool, has_tty: bool) -> ProcessStream:

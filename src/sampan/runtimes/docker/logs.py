@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sampan.api.values import times
+from sampan.host.background_tasks import DetachedTasks
 from sampan.runtimes import contract
-from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import STDERR, STDOUT
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.streaming import FrameSplitter
@@ -207,7 +207,7 @@ _LAST_WORDS_S = 2.0
 
 
 class LogCopies:
-    def __init__(self, *, client: DockerClient, background: BackgroundWork) -> None:
+    def __init__(self, *, client: DockerClient, background: DetachedTasks) -> None:
         self._client, self._background = client, background
         self._files: dict[str, LogFile] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

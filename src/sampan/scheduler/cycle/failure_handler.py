@@ -32,7 +32,7 @@ from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 log = logging.getLogger(__name__)
 
 
-StartTask = Callable[[Coroutine[Any, Any, None]], None]
+StartTask = Callable[[Coroutine[Any, Any, None]], object]
 """Starts a task of the scheduler beside the scheduling loop."""
 
 _POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)

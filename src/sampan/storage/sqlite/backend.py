@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.host.clock import Clock
+from sampan.host.worker_thread import WorkerThreads
 from sampan.storage.backend import (
     BackendClosed,
     EventBatch,
@@ -28,7 +29,7 @@ from sampan.storage.backend import (
     Unavailable,
 )
 from sampan.storage.expiry import KeyExpiry
-from sampan.storage.sqlite.commits import GroupCommit, WorkerThreads
+from sampan.storage.sqlite.commits import GroupCommit
 from sampan.storage.sqlite.log import Outcome, RevisionLog
 from sampan.storage.sqlite.reader import ReaderPool
 from sampan.storage.sqlite.schema import FIRST_REVISION, SqliteDriver, StandardDriver

@@ -9,8 +9,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
+from sampan.host.worker_thread import WorkerThreads
 from sampan.storage.backend import Compacted, EventBatch, KeyValue, StoreEvent, StorePage, Unavailable, prefix_end
-from sampan.storage.sqlite.commits import WorkerThreads
 from sampan.storage.sqlite.schema import SqliteConnection, SqliteDriver
 
 _LOG_EVENTS = 1000
