@@ -1,4 +1,5 @@
 import asyncio
+import tracemalloc
 from collections import Counter
 from contextlib import AsyncExitStack
 from typing import Any
@@ -22,6 +23,7 @@ from sampan.host.clock import RealClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.storage.memory import MemoryBackend
+from tests.api_server import running_api_server
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, run_in_cluster
 from tests.apiserver.pods import pod, spec_with_container
 
@@ -298,3 +300,71 @@ def test_reductions_are_allowed_above_the_limit_and_not_released_by_admission() 
         assert await get_usage(cluster) == {"services.loadbalancers": "3"}
 
     run_in_cluster(work)
+
+
+def test_use_that_does_not_grow_is_allowed_above_the_limit() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"services": "3", "services.nodeports": "1"})
+        path = f"{NAMESPACE}/services"
+        await cluster.make(path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
+        await set_quota(
+            cluster, {"services": "1", "services.nodeports": "1"}, {"services": "3", "services.nodeports": "0"}
+        )
+        assert (await cluster.patch(f"{path}/s", {"spec": {"type": "NodePort"}})).code == 200
+        assert await get_usage(cluster) == {"services": "3", "services.nodeports": "1"}
+
+    run_in_cluster(work)
+
+
+def test_dry_run_is_rejected_if_the_quota_is_used_up() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"configmaps": "0"})
+        reply = await cluster.send("POST", f"{NAMESPACE}/configmaps?dryRun=All", {"metadata": {"name": "a"}})
+        assert reply.code == 403
+        assert "exceeded quota: q" in reply.json["message"]
+
+    run_in_cluster(work)
+
+
+def test_charge_is_released_if_another_request_has_used_up_the_next_quota() -> None:
+    """All requests find both quotas unused, so they charge the first one; the second one suffices for one of them."""
+
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "a", {"configmaps": "9"})
+        await make_quota(cluster, "b", {"configmaps": "1"})
+        bodies = [{"metadata": {"name": f"c{index}"}} for index in range(5)]
+        replies = await asyncio.gather(*(cluster.send("POST", f"{NAMESPACE}/configmaps", body) for body in bodies))
+        assert Counter(reply.code for reply in replies) == {201: 1, 403: 4}
+        assert await get_usage(cluster, "a") == {"configmaps": "1"}
+        assert await get_usage(cluster, "b") == {"configmaps": "1"}
+
+    run_in_cluster(work)
+
+
+def test_exhausted_quota_is_tried_before_others_are_charged() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "a", {"configmaps": "5"})
+        await make_quota(cluster, "b", {"configmaps": "0"})
+        before = (await cluster.send("GET", f"{QUOTAS}/a")).json
+        assert (await cluster.send("POST", f"{NAMESPACE}/configmaps", {"metadata": {"name": "c"}})).code == 403
+        assert (await cluster.send("GET", f"{QUOTAS}/a")).json == before
+
+    run_in_cluster(work)
+
+
+async def test_charges_leave_nothing_in_memory() -> None:
+    charger = QuotaCharger()
+    async with running_api_server() as server:
+        store = server.registry.open_store_of("", "v1", "ResourceQuota")
+
+        async def charge_quotas(prefix: str) -> None:
+            for number in range(300):
+                assert await charger.charge(store, "default", f"{prefix}-{number}-{'q' * 500}", charge(pods="1")) == ""
+
+        await charge_quotas("first")
+        tracemalloc.start()
+        try:
+            await charge_quotas("second")
+            assert tracemalloc.get_traced_memory()[0] < 100_000
+        finally:
+            tracemalloc.stop()

@@ -16,6 +16,7 @@ from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authn.service_account_tokens import ServiceAccountTokens, ServiceAccountTokensConfig
 from sampan.host.clock import VirtualClock
 from sampan.machinery.pki.token_signer import TokenSigner
+from tests.calls import counted_calls
 
 ISSUER = "https://issuer"
 
@@ -223,3 +224,13 @@ def test_tokens_of_additional_issuers_are_accepted() -> None:
     setup.tokens = ServiceAccountTokens(config=config, objects=setup.objects, clock=setup.clock)
     assert setup.authenticate(setup.token(issuer="https://old")) is not None
     assert setup.authenticate(setup.token(issuer="https://older")) is None
+
+
+def test_signature_of_a_token_is_verified_once() -> None:
+    setup = Setup()
+    token = setup.token()
+    with counted_calls() as first:
+        setup.authenticate(token)
+    with counted_calls() as second:
+        setup.authenticate(token)
+    assert second.calls < 0.7 * first.calls

@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
+from sampan.machinery.apply.applier import remove
+from sampan.machinery.apply.atoms import build_atom
 from sampan.machinery.apply.field_manager import ANNOTATION
+from sampan.machinery.apply.field_sets import claim_fields
 from tests.machinery.apply.widgets import BEFORE, NOW, entry, make_field_manager, owned_fields, widget, with_spec
 
 Entries = list[ManagedFieldsEntry]
@@ -215,3 +219,35 @@ def test_malformed_last_applied_annotation_is_ignored(text: str) -> None:
     live, kept = client_side_object()
     live["metadata"]["annotations"][ANNOTATION] = text
     assert expect_rejection(live, with_spec(text="b"), kept, "kubectl").code == 409
+
+
+MAP = {"type": "object", "additionalProperties": {"type": "string"}}
+LIST = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "removed", "result"),
+    [
+        pytest.param(MAP, {"a": "1", "b": "2"}, {"a": "1"}, {"b": "2"}, id="field of a map"),
+        pytest.param(MAP, {"a": "1"}, {"a": "1"}, None, id="last field of a map"),
+        pytest.param(MAP, {"a": "1"}, {}, {"a": "1"}, id="nothing"),
+        pytest.param(MAP, None, {"a": "1"}, None, id="field of a map that is null now"),
+        pytest.param(LIST, ["a", "b"], ["a"], ["b"], id="item of a set"),
+        pytest.param(LIST, None, ["a"], None, id="item of a set that is null now"),
+        pytest.param(
+            MAP | {"x-kubernetes-map-type": "atomic"},
+            {"a": "1"},
+            {"a": "1"},
+            None,
+            id="field of a map that is atomic now",
+        ),
+        pytest.param(
+            LIST | {"x-kubernetes-list-type": "atomic"}, ["a", "b"], ["a"], None, id="item of a set that is atomic now"
+        ),
+        pytest.param({"type": "string"}, "text", {"a": "1"}, "text", id="field of a map that is a string now"),
+    ],
+)
+def test_fields_are_removed_from_values(schema: Any, value: Any, removed: Any, result: Any) -> None:
+    former = build_atom(from_openapi(LIST if isinstance(removed, list) else MAP))
+    fields = claim_fields(removed, former) if removed else {}
+    assert remove(value, fields, build_atom(from_openapi(schema))) == result
