@@ -90,6 +90,19 @@ def test_keys_in_fields_change_the_text_alone(open_page: OpenPage, path: str, fi
     assert state_of(page) == before
 
 
+def test_keys_after_the_one_that_opens_the_palette_belong_to_it(open_page: OpenPage, namespace: str) -> None:
+    """Keys of one burst arrive before the browser paints: those after Ctrl+K are neither lost nor typed elsewhere."""
+    page = open_page(f"c/sampan/~v1~configmaps/{namespace}/settings/edit")
+    start_line_in_editor(page)
+    text = editor_text(page)
+    page.evaluate("window.requestAnimationFrame = (paint) => void setTimeout(paint, 2000)")
+    page.press("Ctrl+k")
+    page.type_text("deploy")
+    page.wait_for("document.querySelector('[role=combobox]')?.value === 'deploy'")
+    page.wait_for("document.querySelector('[role=option]')?.innerText.startsWith('Deployment')")
+    assert editor_text(page) == text
+
+
 def test_a_sequence_that_begins_outside_of_a_field_does_not_end_inside(open_page: OpenPage) -> None:
     page = open_page("c/sampan/~v1~pods")
     page.wait_for("document.querySelector('#list-search')")

@@ -5,10 +5,11 @@ import { Empty, Loading } from "../components";
 import { views } from "../views";
 import { catalog } from "./i18n";
 import { Lazy } from "./lazy";
+import Palette from "./Palette";
 import { href, location, navigate } from "./router";
 import { findView } from "./routes";
 import { currentCluster, session } from "./session";
-import { Shell } from "./Shell";
+import { isPaletteOpen, Shell } from "./Shell";
 import { closeStreams } from "./stream";
 import { forgetAccess } from "./access";
 import { forgetDiscovery } from "./resources";
@@ -47,6 +48,7 @@ export function App() {
       {match && isKnown && !isHome
         ? <Lazy key={`${match.view.id}/${cluster}`} load={match.view.load} props={{ cluster, params: match.params, query }} />
         : isKnown && !isHome && <Empty title={t("noView")}><a href={href(["c", cluster, "overview"])}>{t("home")}</a></Empty>}
+      {isPaletteOpen.value && <Palette cluster={cluster} onClose={() => { isPaletteOpen.value = false; }} />}
     </Shell>
   );
 }

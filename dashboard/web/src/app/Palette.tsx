@@ -1,5 +1,5 @@
 /** The command palette: kinds, views, objects by name, and settings, from the keyboard. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { views } from "../views";
 import { cluster as clusterClient } from "./http";
 import { catalog, LANGUAGES, setLanguage } from "./i18n";
@@ -65,7 +65,8 @@ export default function Palette({ cluster, onClose }: { cluster: string; onClose
   const dialog = useRef<HTMLDialogElement>(null);
   const resources = discovery(cluster).value.catalog;
   const objects = useObjects(cluster);
-  useEffect(() => {
+  // Before the browser handles the next key, which belongs to the palette and not to the page below.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
     return () => { if (before instanceof HTMLElement) before.focus(); };

@@ -6,7 +6,6 @@ import { Button, Dialog, Icon, Select } from "../components";
 import { views, type View } from "../views";
 import { Banner } from "./Banner";
 import { catalog, language, LANGUAGES, setLanguage, type Language } from "./i18n";
-import { Lazy } from "./lazy";
 import { isListAddress, namespace } from "./namespace";
 import { Notices } from "./Notices";
 import { discovery, listHref, listPath, rediscover, type Resource, routeName, type Section, SECTIONS } from "./resources";
@@ -71,8 +70,6 @@ export interface ShellProps {
   readonly children: ComponentChildren;
 }
 
-const loadPalette = () => import("./Palette");
-
 export function Shell({ cluster, view, children }: ShellProps) {
   const [isDrawerOpen, setDrawerOpen] = useState(false);
   const { segments } = location.value;
@@ -115,7 +112,6 @@ export function Shell({ cluster, view, children }: ShellProps) {
         {children}
       </main>
       <Notices />
-      {isPaletteOpen.value && <Lazy load={loadPalette} props={{ cluster, onClose: () => { isPaletteOpen.value = false; } }} />}
       {isHelpOpen.value && <ShortcutHelp />}
       <LeaveQuestion />
     </div>

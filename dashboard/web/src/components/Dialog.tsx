@@ -1,6 +1,6 @@
 /** A modal dialog: the browser's own, which holds the focus and closes with Escape. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { catalog } from "../app/i18n";
 import { Button } from "./Button";
 
@@ -19,7 +19,8 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children, footer, size = "medium" }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before the browser handles the next key, which belongs to the dialog and not to the page below.
+  useLayoutEffect(() => {
     const dialog = ref.current;
     const before = document.activeElement;
     dialog?.showModal();
