@@ -154,6 +154,7 @@ class MeasuredRuntime:
         self.name = runtime.name
         self.adopt, self.use_pod_cidrs = runtime.adopt, runtime.use_pod_cidrs
         self.list_pod_uids, self.pod_report = runtime.list_pod_uids, runtime.pod_report
+        self.pull_progress = runtime.pull_progress
         self.connect, self.log_file, self.log_text = runtime.connect, runtime.log_file, runtime.log_text
         self.status = measure("status", runtime.status)
         self.stats = measure("podsandbox_stats", runtime.stats)

@@ -15,6 +15,7 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.host.clock import Clock
 from sampan.host.time_slice import TimeSlice
 from sampan.kubelet.admission import PodAdmitter
+from sampan.kubelet.cancellation import run_until
 from sampan.kubelet.container_starter import ContainerStarter
 from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.pod_actions import (
@@ -52,6 +53,7 @@ from sampan.runtimes.contract import PodReport
 log = logging.getLogger(__name__)
 
 _ALIVE = (contract.RUNNING, contract.CREATED)
+_PROGRESS_S = 5.0
 
 
 class SyncLoop:
@@ -211,7 +213,9 @@ class SyncLoop:
             is_quiet = not (actions.needs_sandbox or actions.start or ephemeral_to_start(pod, report))
             if self._lacks_initial_status(record):
                 self._publish(record, report)
-            retry_s = await self._starter.carry_out(record, actions, report)
+            work = self._starter.carry_out(record, actions, report)
+            is_slow = not is_quiet and lifecycle.has_slow_start()
+            retry_s = await (run_until(self._publish_progress(record), work) if is_slow else work)
             if is_quiet:
                 break
             await time_slice.pause_if_used_up()
@@ -221,6 +225,12 @@ class SyncLoop:
         self._publish(record, report)
         deadline_s = deadline_left_s(pod, record.status, self._clock.now())
         return min((s for s in (retry_s, running_s, report.changes_in_s, deadline_s) if s is not None), default=None)
+
+    async def _publish_progress(self, record: PodRecord) -> None:
+        """Publish the status from time to time while the pod starts: pulling its images may take long."""
+        while True:
+            await self._clock.sleep(_PROGRESS_S)
+            self._publish(record, self._lifecycle.report(record))
 
     def _check_deadline(self, record: PodRecord) -> None:
         left_s = deadline_left_s(record.pod, record.status, self._clock.now())

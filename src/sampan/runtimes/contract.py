@@ -291,6 +291,10 @@ class Runtime(Protocol):
         """Pull the image of the container. The reason of a failure is ErrImagePull or InvalidImageName, among
         others."""
 
+    def pull_progress(self, name: str) -> tuple[int, int] | None:
+        """Return how many bytes of an image that is being pulled have arrived, and how many are fetched in all; None if
+        that is unknown."""
+
     async def remove_image(self, name: str) -> None: ...
 
     # -- containers --------------------------------------------------------------------------------------------------

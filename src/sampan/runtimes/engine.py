@@ -158,6 +158,9 @@ class EngineRuntime(ABC):
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> PullResult:
         return await self._images.pull(container.image, keyring)
 
+    def pull_progress(self, name: str) -> tuple[int, int] | None:
+        return None
+
     async def remove_image(self, name: str) -> None:
         await self._images.remove(name)
 

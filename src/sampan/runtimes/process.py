@@ -112,6 +112,9 @@ class ProcessRuntime(MonitoredRuntime):
             return PullResult(host.ID)
         raise RuntimeFailure("ErrImagePull", f"{container.image}: {_ONLY_IMAGE}")
 
+    def pull_progress(self, name: str) -> tuple[int, int] | None:
+        return None
+
     async def remove_image(self, name: str) -> None:
         return
 

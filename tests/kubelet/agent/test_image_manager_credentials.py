@@ -59,6 +59,32 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
     await eventually(lambda: waiting_reason(kubelet, "never") == "ErrImageNeverPull")
 
 
+async def test_pod_says_how_much_of_an_image_has_been_pulled(tmp_path: Path) -> None:
+    registry, image = FakeRegistry(), busybox_image()
+    registry.add("team/app", "1", image)
+    registry.may_finish.clear()
+    size = sum(len(data) for key, data in image.blobs.items() if key != image.digest) / 1_000_000
+
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster, serving(registry) as address:
+        line.open(cluster.assembly.transport)
+        async with real_node(tmp_path, line, runtime="oci") as kubelet:
+            await kubelet.ready.wait()
+            pods = cluster.client.for_kind(Pod)
+            await pods.create(pod("first", f"{address}/team/app:1"))
+            text = f'pulling image "{address}/team/app:1": {size / 2:.1f} of {size:.1f} MB'
+
+            async def says_so() -> bool:
+                statuses = (await pods.get("first", "default")).status.containerStatuses
+                waiting = statuses[0].state.waiting if statuses else None
+                return waiting is not None and (waiting.reason, waiting.message) == ("ContainerCreating", text)
+
+            await eventually(says_so)
+            registry.may_finish.set()
+            await eventually(lambda: phase(kubelet, "first") == "Running")
+            await line.cut()
+
+
 async def test_private_image_is_usable_only_by_pods_with_valid_pull_secrets(tmp_path: Path) -> None:
     registry = FakeRegistry(auth="basic")
     registry.add("team/app", "1", busybox_image())

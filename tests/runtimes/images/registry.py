@@ -1,5 +1,6 @@
 """A fake registry that implements the distribution protocol."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,13 +11,16 @@ from tests.runtimes.images.builders import MadeImage, digest
 
 
 class FakeRegistry:
-    """Serves images. It can require a token or a password, and can interrupt responses."""
+    """Serves images. It can require a token or a password, and can interrupt or pause responses."""
 
     def __init__(self, auth: str = "") -> None:
         self.auth, self.address = auth, ""
         self.documents: dict[str, bytes] = {}
         self.requests: list[str] = []
         self.broken = 0
+        self.may_finish = asyncio.Event()
+        """While it is not set, half of each blob is sent."""
+        self.may_finish.set()
 
     def add(self, name: str, tag: str, *images: MadeImage, index: bytes | None = None) -> None:
         for image in images:
@@ -43,6 +47,13 @@ class FakeRegistry:
             await response.write(data[: len(data) // 2])
             assert request.transport is not None
             request.transport.close()
+            return response
+        if not self.may_finish.is_set() and "/blobs/" in request.path:
+            response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+            await response.prepare(request)
+            await response.write(data[: len(data) // 2])
+            await self.may_finish.wait()
+            await response.write(data[len(data) // 2 :])
             return response
         return web.Response(body=data)
 

@@ -14,6 +14,7 @@ from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Keyring, RegistryCredentials, read_docker_config
 from sampan.runtimes.images.manifests import Platform
 from sampan.runtimes.images.pull import ImagePuller, PullConfig, PullFailed
+from tests.eventually import eventually
 from tests.runtimes.images.builders import MadeImage, digest, index_of
 from tests.runtimes.images.registry import FakeRegistry, serving
 
@@ -46,18 +47,32 @@ def test_pull_fetches_only_missing_blobs(tmp_path: Path) -> None:
     registry.add("team/app", "1", pushed)
 
     async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
-        steps: list[tuple[str, int, int]] = []
-        image = await puller.pull(
-            parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS, lambda *progress: steps.append(progress)
-        )
+        image = await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
         assert image.reference == f"{address}/team/app@{pushed.digest}"
-        assert [size for _, done, size in steps if done == size]
         assert len(store.lower_layers(store.get(f"{address}/team/app:1"))) == 2
         before = len(registry.requests)
         await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
         assert registry.requests[before:] == ["/v2/team/app/manifests/1"], "stored blobs are not fetched again"
         await puller.pull(parse_reference(f"{address}/team/app@{pushed.digest}"), NO_CREDENTIALS)
         assert registry.requests[before + 1 :] == [f"/v2/team/app/manifests/{pushed.digest}"]
+
+    run_scenario(tmp_path, registry, scenario)
+
+
+def test_progress_of_a_pull_is_the_part_that_has_arrived(tmp_path: Path) -> None:
+    registry, pushed = FakeRegistry(), image()
+    registry.add("team/app", "1", pushed)
+
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
+        reference = parse_reference(f"{address}/team/app:1")
+        registry.may_finish.clear()
+        pulling = asyncio.create_task(puller.pull(reference, NO_CREDENTIALS))
+        sizes = [len(data) for key, data in pushed.blobs.items() if key != pushed.digest]
+        half, size = (sum(size // part for size in sizes) for part in (2, 1))
+        await eventually(lambda: puller.progress(reference) == (half, size))
+        registry.may_finish.set()
+        await pulling
+        assert puller.progress(reference) is None
 
     run_scenario(tmp_path, registry, scenario)
 

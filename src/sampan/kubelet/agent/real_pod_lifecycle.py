@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, as_container, grace_period_s, sidecars_of
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
 from sampan.host.linux.directory_trees import remove_tree
@@ -25,6 +26,7 @@ from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs
 from sampan.kubelet.container_starter import RUN_ERROR
+from sampan.kubelet.container_statuses import CONTAINER_CREATING, POD_INITIALIZING
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_actions import restarts_on_failure
 from sampan.kubelet.pod_events import PodEvents, PodTrace
@@ -95,7 +97,18 @@ class RealPodLifecycle:
         return await self._parts.plugins.admit(record.pod, is_running=bool(report.containers))
 
     def extend_status(self, pod: Pod, status: PodStatus) -> PodStatus:
+        self._add_pull_progress(status)
         return self._parts.volumes.with_mount_statuses(pod, self._parts.plugins.extend_status(pod, status))
+
+    def _add_pull_progress(self, status: PodStatus) -> None:
+        """Say in the waiting state of containers what has arrived of images that are being pulled."""
+        for container in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ())):
+            waiting = container.state.waiting
+            if waiting is None or waiting.reason not in (CONTAINER_CREATING, POD_INITIALIZING):
+                continue
+            if (progress := self._parts.runtime.pull_progress(container.image)) is not None:
+                done, size = (amount / 1_000_000 for amount in progress)
+                waiting.message = f"pulling image {gotext.quote(container.image)}: {done:.1f} of {size:.1f} MB"
 
     # -- state -------------------------------------------------------------------------------------------------------
 

@@ -210,6 +210,9 @@ class HollowRuntime:
             raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
         return PullResult(containers.image_ref(container.image), continues=behaviour.pull.most_s > 0)
 
+    def pull_progress(self, name: str) -> tuple[int, int] | None:
+        return None
+
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None
     ) -> str:

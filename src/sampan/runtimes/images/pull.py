@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api import limits
@@ -21,8 +21,8 @@ _MAX_CONCURRENT = 3
 _ATTEMPTS = 3
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
-Progress = Callable[[str, int, int], None]
-"""A callback for progress: the digest of a layer, the bytes fetched so far, and its size."""
+_Progress = dict[str, tuple[int, int]]
+"""The bytes of each missing part of an image that have arrived so far, and its size, by digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class ImagePuller:
         self._store, self._clock, self._config = store, clock, config or PullConfig()
         self._session: aiohttp.ClientSession | None = None
         self._locks = KeyedLocks()
+        self._progress: dict[ImageReference, _Progress] = {}
 
     async def __aenter__(self) -> ImagePuller:
         import ssl
@@ -59,22 +60,32 @@ class ImagePuller:
         if self._session is not None:
             await self._session.close()
 
-    async def pull(self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None) -> StoredImage:
+    async def pull(self, reference: ImageReference, keyring: Keyring) -> StoredImage:
         """Pull an image. Raise PullFailed with the errors of all registries and mirrors that were tried."""
-        return (await self.pull_with_keyring(reference, keyring, progress))[0]
+        return (await self.pull_with_keyring(reference, keyring))[0]
 
     async def pull_with_keyring(
-        self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None
+        self, reference: ImageReference, keyring: Keyring
     ) -> tuple[StoredImage, RegistryCredentials | None]:
         """Pull an image, and return it with the credentials that were accepted."""
         async with self._locks.held(str(reference)):
             errors = []
-            for registry, credentials in self._list_sources(reference, keyring):
-                try:
-                    return await self._fetch(registry, reference, progress or _ignore_progress), credentials
-                except (RegistryError, BadImage) as error:
-                    errors.append(str(error))
+            try:
+                for registry, credentials in self._list_sources(reference, keyring):
+                    progress = self._progress[reference] = {}
+                    try:
+                        return await self._fetch(registry, reference, progress), credentials
+                    except (RegistryError, BadImage) as error:
+                        errors.append(str(error))
+            finally:
+                self._progress.pop(reference, None)
             raise PullFailed("; ".join(dict.fromkeys(errors)))
+
+    def progress(self, reference: ImageReference) -> tuple[int, int] | None:
+        """Return how many bytes of an image that is being pulled have arrived, and how many are fetched in all; None
+        while that is unknown."""
+        parts = self._progress.get(reference)
+        return (sum(done for done, _ in parts.values()), sum(size for _, size in parts.values())) if parts else None
 
     def _list_sources(
         self, reference: ImageReference, keyring: Keyring
@@ -99,7 +110,7 @@ class ImagePuller:
             is_plain=is_plain,
         )
 
-    async def _fetch(self, registry: RegistryClient, reference: ImageReference, progress: Progress) -> StoredImage:
+    async def _fetch(self, registry: RegistryClient, reference: ImageReference, progress: _Progress) -> StoredImage:
         """Fetch an image from one registry. The registry is contacted even if the image is in the store: its response
         proves that the user may pull the image."""
         version = reference.digest or reference.tag
@@ -128,7 +139,7 @@ class ImagePuller:
         proof = reference if is_digest(reference) else ""
         return await asyncio.to_thread(self._store.blobs.put, data, proof), data
 
-    async def _content(self, registry: RegistryClient, manifest: ImageManifest, progress: Progress) -> None:
+    async def _content(self, registry: RegistryClient, manifest: ImageManifest, progress: _Progress) -> None:
         room = asyncio.Semaphore(_MAX_CONCURRENT)
 
         async def fetch(part: ImageDescriptor) -> None:
@@ -137,6 +148,7 @@ class ImagePuller:
 
         parts = {part.digest: part for part in (manifest.config, *manifest.layers)}
         missing = [part for part in parts.values() if not self._store.blobs.has(part.digest)]
+        progress.update((part.digest, (0, part.size)) for part in missing)
         try:
             async with asyncio.TaskGroup() as group:
                 for part in missing:
@@ -144,7 +156,7 @@ class ImagePuller:
         except ExceptionGroup as faults:
             raise faults.exceptions[0] from None
 
-    async def _blob(self, registry: RegistryClient, part: ImageDescriptor, progress: Progress) -> None:
+    async def _blob(self, registry: RegistryClient, part: ImageDescriptor, progress: _Progress) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await self._blob_once(registry, part, progress)
@@ -152,13 +164,9 @@ class ImagePuller:
                 if attempt == _ATTEMPTS or error.code in (401, 403, 404):
                     raise
 
-    async def _blob_once(self, registry: RegistryClient, part: ImageDescriptor, progress: Progress) -> None:
+    async def _blob_once(self, registry: RegistryClient, part: ImageDescriptor, progress: _Progress) -> None:
         with self._store.blobs.writer(part.digest, size=part.size or None) as blob:
             async with registry.blob(part.digest) as pieces:
                 async for data in pieces:
                     await asyncio.to_thread(blob.write, data)
-                    progress(part.digest, blob.size, part.size)
-
-
-def _ignore_progress(digest: str, done: int, size: int) -> None:
-    """Ignore the progress of a pull."""
+                    progress[part.digest] = blob.size, part.size

@@ -53,6 +53,11 @@ class OciImages:
             raise RuntimeFailure("ErrImagePull", f"failed to pull image {name!r}: {error}") from None
         return PullResult(image.reference, credentials)
 
+    def pull_progress(self, name: str) -> tuple[int, int] | None:
+        with contextlib.suppress(BadReference):
+            return self._puller.progress(parse_reference(name)) if self._puller is not None else None
+        return None
+
     async def remove(self, name: str, records: Iterable[ContainerRecord]) -> None:
         """Remove an image. Layers that the containers of these records use are kept without a name."""
         with contextlib.suppress(ImageUnknown):

@@ -220,6 +220,9 @@ class OciRuntime(MonitoredRuntime):
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> PullResult:
         return await self._images.pull(container.image, keyring)
 
+    def pull_progress(self, name: str) -> tuple[int, int] | None:
+        return self._images.pull_progress(name)
+
     async def remove_image(self, name: str) -> None:
         await self._images.remove(name, [record for pod in self._pods.values() for record in pod.containers.values()])
 
