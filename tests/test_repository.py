@@ -539,6 +539,7 @@ def _lint_imports(package: Path) -> "subprocess.CompletedProcess[str]":
         pytest.param(add("scheduler/queue.py", "import sampan.storage.backend"), id="scheduler-storage"),
         pytest.param(add("controllers/job.py", "import sampan.runtimes"), id="controllers-runtimes"),
         pytest.param(add("kubelet/sync.py", "import sampan.apiserver"), id="siblings"),
+        pytest.param(add("kubectl/client/factory.py", "import sampan.kubectl.objects"), id="layers of kubectl"),
         pytest.param(add("odds/ends.py", "import sampan.api"), id="unplaced"),
         pytest.param(add("api/schema/tree.py", "import numpy"), id="numpy"),
     ],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.kubectl import RootGroup
+from sampan.kubectl.command_line.global_options import GlobalOptions
 from sampan.kubectl.errors import KubectlError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sampan.cli.local_cluster.cluster_dir import RunningCluster
     from sampan.kubectl.client.session import Session
 
@@ -49,7 +51,7 @@ def open_session(options: Mapping[str, Any]) -> Session:
     """Open a session for a command beside kubectl with the flags of `connection_options`."""
     from sampan.kubectl.client import session
 
-    return session.open_session(options, SampanClusters())
+    return session.open_session(GlobalOptions(**options), SampanClusters())
 
 
 command = RootGroup(SampanClusters())

@@ -21,7 +21,7 @@ from sampan.cli.command_classes import AliasGroup
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.cli.status.cluster_report import STOPPED
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.commands.get import TABLE
+from sampan.kubectl.commands.get.get_options import TABLE
 from sampan.kubectl.printers.table import cell_text, table_lines
 from sampan.kubelet import hollow_nodes
 from sampan.machinery.cli_errors import CliError

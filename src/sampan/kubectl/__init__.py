@@ -2,8 +2,9 @@
 
 The commands are in `commands` (`staging/src/k8s.io/kubectl/pkg/cmd`). They are short-lived, so they use the HTTP
 client of the standard library and untyped values: importing aiohttp and the API types would take longer than most
-commands. What commands share is in `command_line` (flags and help), `client` (connection and resource types), `objects`
-(which objects, and how they are written), `printers`, `describers`, `kustomization` and `errors`.
+commands. What commands share is in `command` (how a function with options becomes a command), `command_line` (flags and
+help), `client` (connection and resource types), `objects` (which objects, and how they are written), `printers`,
+`describers`, `kustomization`, `documents` and `errors`; the layers are a contract in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sampan.kubectl.command_line.command import CLUSTERS, PREFERENCES, KubectlGroup
+from sampan.kubectl.command import CLUSTERS, PREFERENCES, KubectlGroup
 from sampan.kubectl.commands import COMMANDS, GROUPS
 from sampan.kubectl.errors import KubectlError, PlainError
 
@@ -75,7 +76,7 @@ class RootGroup(KubectlGroup):
         if isinstance(group, KubectlGroup) and args[1] not in group.list_commands(ctx):
             from sampan.kubectl.commands.plugin import run_plugin
 
-            run_plugin(args, least=2)
+            run_plugin(args, min_words=2)
 
     def report_missing_command(self, ctx: click.Context) -> None:
         click.echo(self.get_help(ctx), color=ctx.color)
@@ -109,13 +110,13 @@ def suggestions(word: str) -> str:
     return "\n\nDid you mean this?\n" + "\n".join(f"\t{name}" for name in names) if names else ""
 
 
-def _distance(left: str, right: str) -> int:
+def _distance(first_word: str, second_word: str) -> int:
     """Return the Levenshtein distance of two words."""
-    row = list(range(len(right) + 1))
-    for at, char in enumerate(left, 1):
-        above, row[0] = row[0], at
-        for column, other in enumerate(right, 1):
-            above, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, above + (char != other))
+    row = list(range(len(second_word) + 1))
+    for row_number, char in enumerate(first_word, 1):
+        above, row[0] = row[0], row_number
+        for column, second_char in enumerate(second_word, 1):
+            above, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, above + (char != second_char))
     return row[-1]
 
 

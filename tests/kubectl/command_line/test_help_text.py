@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pkgutil
 import shlex
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -16,25 +15,14 @@ from click.testing import CliRunner
 from sampan.cli.kubectl import command
 from sampan.cli.main import cli
 from sampan.kubectl import COMMANDS
-from sampan.kubectl.command_line.command import KubectlCommand, KubectlGroup
+from sampan.kubectl.command import KubectlCommand
 from sampan.kubectl.command_line.help_text import examples
+from tests.kubectl.command_line.commands import all_commands
 
 WIDTH = 80
 
 
-def commands(group: KubectlGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    ctx = click.Context(group)
-    for name in group.list_commands(ctx):
-        inner = group.get_command(ctx, name)
-        assert inner is not None
-        yield (*path, name), inner
-        if isinstance(inner, KubectlGroup):
-            yield from commands(inner, (*path, name))
-
-
-ALL = {" ".join(path): inner for path, inner in commands(command)}
-
-
+ALL = all_commands(command)
 TABLES = [import_module(f"{examples.__name__}.{row.name}").HELP for row in pkgutil.iter_modules(examples.__path__)]
 HELP: dict[str, tuple[str, str]] = {path: texts for table in TABLES for path, texts in table.items()}
 

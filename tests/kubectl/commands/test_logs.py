@@ -11,7 +11,7 @@ import pytest
 
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.commands import logs
-from sampan.kubectl.commands.logs import LogSource, LostLogError
+from sampan.kubectl.commands.logs import LogsOptions, LogSource, LostLogError
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.objects.pod_selection import default_container
 from sampan.machinery.client.access import Access
@@ -42,7 +42,7 @@ def test_follow_reconnects_after_a_lost_connection(
     capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "_RETRY_INTERVAL_S", 0.0)
-    options = {"pod_running_timeout": 5.0, "prefix": True, "all_pods": False, "ignore_errors": False, "follow": True}
+    options = LogsOptions(pod_running_timeout=5.0, prefix=True, follow=True)
     with log_server(b"4\r\none\n\r\n", b"4\r\ntwo\n\r\n0\r\n\r\n") as (address, requests):
         session = Session(Access(server=address), "default")
         query = {"follow": "true", "tailLines": "10"}
@@ -55,7 +55,7 @@ def test_follow_reconnects_after_a_lost_connection(
 
 
 def test_lost_connection_without_follow_is_an_error() -> None:
-    options = {"pod_running_timeout": 5.0, "prefix": False, "all_pods": False, "ignore_errors": False, "follow": False}
+    options = LogsOptions(pod_running_timeout=5.0)
     with log_server(b"4\r\none\n\r\n") as (address, _):
         session = Session(Access(server=address), "default")
         with pytest.raises(LostLogError, match="lost connection"):

@@ -61,14 +61,14 @@ def _name_error(certificate: object, name: str) -> str:
         return "certificate relies on legacy Common Name field, use SANs instead"
     try:
         ipaddress.ip_address(name)
-        known = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
-        if not known:
+        valid_names = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+        if not valid_names:
             return f"cannot validate certificate for {name} because it doesn't contain any IP SANs"
     except ValueError:
-        known = names.get_values_for_type(x509.DNSName)
-    if not known:
+        valid_names = names.get_values_for_type(x509.DNSName)
+    if not valid_names:
         return f"certificate is not valid for any names, but wanted to match {name}"
-    return f"certificate is valid for {', '.join(known)}, not {name}"
+    return f"certificate is valid for {', '.join(valid_names)}, not {name}"
 
 
 def _time(moment: datetime) -> str:

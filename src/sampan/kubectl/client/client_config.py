@@ -12,16 +12,17 @@ from urllib.parse import quote
 
 from sampan.kubectl.client.local_clusters import DEFAULT_SERVER, LocalClusters
 from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.global_options import GlobalOptions
 from sampan.kubectl.errors import KubectlError, PlainError
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
 
 
-def load_access(options: Mapping[str, Any], clusters: LocalClusters) -> tuple[Access, str]:
+def load_access(options: GlobalOptions, clusters: LocalClusters) -> tuple[Access, str]:
     """Return the access to the cluster and the namespace. Flags override single values of the kubeconfig."""
     paths = kubeconfig_paths(options, clusters)
-    if options.get("kubeconfig") and not paths[0].exists():
-        raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
+    if options.kubeconfig and not paths[0].exists():
+        raise KubectlError(f"stat {options.kubeconfig}: no such file or directory")
     config = _read(paths)
     try:
         context, cluster, user = _entries(config, options)
@@ -35,7 +36,7 @@ def load_access(options: Mapping[str, Any], clusters: LocalClusters) -> tuple[Ac
     except kubeconfig.KubeconfigError as error:
         raise KubectlError(str(error).removeprefix(f"{config.source}: ")) from None
     _complete(access, options, user)
-    return access, str(options.get("namespace") or context.get("namespace") or "default")
+    return access, str(options.namespace or context.get("namespace") or "default")
 
 
 def _read(paths: list[Path]) -> kubeconfig.Kubeconfig:
@@ -46,14 +47,14 @@ def _read(paths: list[Path]) -> kubeconfig.Kubeconfig:
     return config
 
 
-def _entries(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, str]:
+def _entries(config: kubeconfig.Kubeconfig, options: GlobalOptions) -> tuple[Mapping[str, Any], str, str]:
     """Return the context, and the names of its cluster and user; all are empty if there is no context."""
-    name = str(options.get("context_name") or config.current)
+    name = str(options.context_name or config.current)
     if name and not config.has("contexts", name):
         raise PlainError(f"Error in configuration: context was not found for specified context: {name}")
     context = config.entry("contexts", "context", name) if name else {}
-    cluster = str(options.get("kubeconfig_cluster") or context.get("cluster") or "")
-    user = str(options.get("kubeconfig_user") or context.get("user") or "")
+    cluster = str(options.kubeconfig_cluster or context.get("cluster") or "")
+    user = str(options.kubeconfig_user or context.get("user") or "")
     if user and not config.has("users", user):
         raise KubectlError(f"auth info {quote_text(user)} does not exist")
     if cluster and not config.has("clusters", cluster):
@@ -61,52 +62,52 @@ def _entries(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple
     return context, cluster, user
 
 
-def _cluster_flags(config: kubeconfig.Kubeconfig, options: Mapping[str, Any], cluster: str) -> dict[str, Any]:
+def _cluster_flags(config: kubeconfig.Kubeconfig, options: GlobalOptions, cluster: str) -> dict[str, Any]:
     """Return the fields of the cluster entry that flags set. --certificate-authority and --insecure-skip-tls-verify
     replace all fields of the kubeconfig about the verification of the server."""
     has_server = bool(cluster and config.entry("clusters", "cluster", cluster).get("server"))
     values: dict[str, Any] = {} if has_server else {"server": DEFAULT_SERVER}
-    if options.get("server"):
-        values |= {"server": str(options["server"]), "tls-server-name": ""}
-    if options.get("tls_server_name"):
-        values["tls-server-name"] = str(options["tls_server_name"])
-    if options.get("insecure") or options.get("certificate_authority"):
+    if options.server:
+        values |= {"server": options.server, "tls-server-name": ""}
+    if options.tls_server_name:
+        values["tls-server-name"] = options.tls_server_name
+    if options.insecure or options.certificate_authority:
         values |= {
-            "insecure-skip-tls-verify": bool(options.get("insecure")),
-            "certificate-authority": str(options.get("certificate_authority") or ""),
+            "insecure-skip-tls-verify": options.insecure,
+            "certificate-authority": options.certificate_authority,
             "certificate-authority-data": "",
         }
     return values
 
 
-def _user_flags(options: Mapping[str, Any]) -> dict[str, Any]:
+def _user_flags(options: GlobalOptions) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    if options.get("token"):
-        values |= {"token": str(options["token"]), "tokenFile": ""}
-    for flag, key in (("username", "username"), ("password", "password")):
-        if options.get(flag):
-            values[key] = str(options[flag])
-    for flag, key in (("client_certificate", "client-certificate"), ("client_key", "client-key")):
-        if options.get(flag):
-            values |= {key: str(options[flag]), f"{key}-data": ""}
+    if options.token:
+        values |= {"token": options.token, "tokenFile": ""}
+    for key, text in (("username", options.username), ("password", options.password)):
+        if text:
+            values[key] = text
+    for key, path in (("client-certificate", options.client_certificate), ("client-key", options.client_key)):
+        if path:
+            values |= {key: path, f"{key}-data": ""}
     return values
 
 
-def kubeconfig_paths(options: Mapping[str, Any], clusters: LocalClusters) -> list[Path]:
+def kubeconfig_paths(options: GlobalOptions, clusters: LocalClusters) -> list[Path]:
     """Return the paths of the kubeconfig files: those of --kubeconfig, of --name, of $KUBECONFIG, the one in the home
     directory, or that of the only cluster."""
-    if options.get("kubeconfig"):
-        return [Path(options["kubeconfig"])]
-    if options.get("cluster_name"):
-        return [clusters.kubeconfig(str(options["cluster_name"]))]
+    if options.kubeconfig:
+        return [Path(options.kubeconfig)]
+    if options.cluster_name:
+        return [clusters.kubeconfig(options.cluster_name)]
     paths = kubeconfig.default_paths()
-    if os.environ.get("KUBECONFIG") or any(path.exists() for path in paths) or options.get("server"):
+    if os.environ.get("KUBECONFIG") or any(path.exists() for path in paths) or options.server:
         return paths
     path = clusters.only_kubeconfig()
     return paths if path is None else [path]
 
 
-def _complete(access: Access, options: Mapping[str, Any], user: str) -> None:
+def _complete(access: Access, options: GlobalOptions, user: str) -> None:
     if "://" not in access.server:
         access.server = f"http://{access.server}"
     if access.is_insecure and access.ca_pem:
@@ -120,10 +121,10 @@ def _complete(access: Access, options: Mapping[str, Any], user: str) -> None:
     access.impersonation = _impersonation(options, user) or access.impersonation
 
 
-def _impersonation(options: Mapping[str, Any], authenticated: str) -> list[tuple[str, str]]:
-    user = str(options.get("impersonated_user") or "")
-    groups, extra = options.get("impersonated_groups") or (), options.get("impersonated_extra") or ()
-    uid = str(options.get("impersonated_uid") or "")
+def _impersonation(options: GlobalOptions, authenticated: str) -> list[tuple[str, str]]:
+    user = options.impersonated_user
+    groups, extra = options.impersonated_groups, options.impersonated_extra
+    uid = options.impersonated_uid
     if not user:
         if groups or extra or uid:
             raise KubectlError(f"requesting uid, groups or user-extra for {authenticated} without impersonating a user")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sampan.kubectl.client.local_clusters import LocalClusters
     from sampan.kubectl.client.resource_types import ResourceTypes
     from sampan.kubectl.client.session import Session
-    from sampan.kubectl.objects.targets import ResourceBuilder
+    from sampan.kubectl.command_line.global_options import GlobalOptions
     from sampan.machinery.client.exec_credentials import PluginPolicy
 
 
@@ -19,9 +18,9 @@ class Factory:
     opened or read before it is needed."""
 
     def __init__(
-        self, flags: Mapping[str, Any], clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
+        self, options: GlobalOptions, clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
     ) -> None:
-        self.flags = flags
+        self.options = options
         self.clusters = clusters
         self._plugin_policy = plugin_policy
 
@@ -29,15 +28,15 @@ class Factory:
     def session(self) -> Session:
         from sampan.kubectl.client.session import open_session
 
-        session = open_session(self.flags, self.clusters, plugin_policy=self._plugin_policy)
-        if self.flags.get("match_server_version"):
+        session = open_session(self.options, self.clusters, plugin_policy=self._plugin_policy)
+        if self.options.match_server_version:
             _check_version(session)
         return session
 
     def check_warnings(self) -> None:
         """Raise KubectlError if the server warned about something and --warnings-as-errors is set."""
         session: Session | None = self.__dict__.get("session")
-        if session is None or not (self.flags.get("warnings_as_errors") and session.warnings):
+        if session is None or not (self.options.warnings_as_errors and session.warnings):
             return
         from sampan.kubectl.errors import KubectlError
 
@@ -49,7 +48,7 @@ class Factory:
         from sampan.kubectl.client.discovery_cache import DiscoveryCache
         from sampan.kubectl.client.resource_types import ResourceTypes
 
-        cache = DiscoveryCache(directory=str(self.flags.get("cache_dir") or ""), access=self.session.access)
+        cache = DiscoveryCache(directory=self.options.cache_dir, access=self.session.access)
         return ResourceTypes(self.session, cache)
 
     @property
@@ -59,13 +58,7 @@ class Factory:
 
     @property
     def has_namespace_flag(self) -> bool:
-        return bool(self.flags.get("namespace"))
-
-    def resources(self, **selection: Any) -> ResourceBuilder:
-        """Return the resources that the words, files and selectors of a command line select; see ResourceBuilder."""
-        from sampan.kubectl.objects.targets import ResourceBuilder
-
-        return ResourceBuilder(self, **selection)
+        return bool(self.options.namespace)
 
 
 def _check_version(session: Session) -> None:

@@ -4,35 +4,42 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from sampan.kubectl.client.session import Session
+from sampan.kubectl.command_line.shared_flags import FilenameOptions
 from sampan.kubectl.errors import KubectlError
-from sampan.kubectl.objects.manifests import FilenameFlags
 
 
-def check_raw_flags(options: Mapping[str, Any], files: FilenameFlags, *, needs_file: bool = True) -> None:
-    """Raise KubectlError for flags that --raw excludes."""
-    if options.get("edit"):
+def check_raw_flags(
+    path: str,
+    files: FilenameOptions,
+    output: str,
+    *,
+    selector: str = "",
+    is_edited: bool = False,
+    is_interactive: bool = False,
+    needs_file: bool = True,
+) -> None:
+    """Raise KubectlError for flags that --raw excludes. `path` is the value of --raw, and `output` that of --output."""
+    if is_edited:
         raise KubectlError("--raw and --edit are mutually exclusive")
-    if options.get("interactive"):
+    if is_interactive:
         raise KubectlError("--interactive can not be used with --raw")
-    if len(files.files) > 1 or (needs_file and not files.files):
+    if len(files.filenames) > 1 or (needs_file and not files.filenames):
         raise KubectlError("--raw can only use a single local file or stdin")
-    if files.files and files.files[0].startswith(("http://", "https://")):
+    if files.filenames and files.filenames[0].startswith(("http://", "https://")):
         raise KubectlError("--raw cannot read from a url")
-    if files.is_recursive:
+    if files.recursive:
         raise KubectlError("--raw and --recursive are mutually exclusive")
-    if needs_file and options.get("selector"):
+    if selector:
         raise KubectlError("--raw and --selector (-l) are mutually exclusive")
-    if options["output"]:
+    if output:
         raise KubectlError("--raw and --output are mutually exclusive")
-    if not options["raw"].startswith("/"):
-        raise KubectlError(f'--raw must be a valid URL path: parse "{options["raw"]}": invalid URI for request')
+    if not path.startswith("/"):
+        raise KubectlError(f'--raw must be a valid URL path: parse "{path}": invalid URI for request')
 
 
 def send_raw(session: Session, method: str, path: str, file: str = "") -> None:

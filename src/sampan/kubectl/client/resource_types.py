@@ -87,11 +87,11 @@ class ResourceTypes:
 
     def _find_resource(self, word: str) -> ResourceType | None:
         """Look up a plural, singular or short name. VERSION.GROUP is tried before GROUP."""
-        name, _, rest = word.partition(".")
-        version, dot, group = rest.partition(".")
+        name, _, suffix = word.partition(".")
+        version, dot, group = suffix.partition(".")
         if dot and (resource := self._find_match(name, group, version)) is not None:
             return resource
-        return self._find_match(name, rest, "")
+        return self._find_match(name, suffix, "")
 
     def _find_match(self, name: str, group: str, version: str) -> ResourceType | None:
         of_version = [kind for kind in self.list_all() if version in ("", kind.version)]
@@ -106,18 +106,18 @@ class ResourceTypes:
         return None
 
     def _warn_if_ambiguous(self, name: str, types: list[ResourceType]) -> None:
-        for other in types[1:]:
-            text = f'short name "{name}" could also match lower priority resource {other.group_resource}'
-            if other.group_resource != types[0].group_resource and text not in self._warnings:
+        for next_type in types[1:]:
+            text = f'short name "{name}" could also match lower priority resource {next_type.group_resource}'
+            if next_type.group_resource != types[0].group_resource and text not in self._warnings:
                 self._warnings.add(text)
                 click.echo(f"Warning: {text}", err=True)
 
     def _find_kind(self, word: str) -> ResourceType | None:
-        name, _, rest = word.partition(".")
-        version, _, group = rest.partition(".")
+        name, _, suffix = word.partition(".")
+        version, _, group = suffix.partition(".")
         for resource in self.list_all():
-            is_exact = rest and (resource.version, resource.group) == (version, group)
-            if resource.kind == name and (is_exact or resource.group == rest):
+            is_exact = suffix and (resource.version, resource.group) == (version, group)
+            if resource.kind == name and (is_exact or resource.group == suffix):
                 return resource
         return None
 
@@ -195,5 +195,5 @@ def _parse_listed_type(
         tuple(row.get("shortNames") or ()),
         tuple(row.get("categories") or ()),
         tuple(row.get("verbs") or ()),
-        tuple(other["name"].removeprefix(prefix) for other in rows if other["name"].startswith(prefix)),
+        tuple(subrow["name"].removeprefix(prefix) for subrow in rows if subrow["name"].startswith(prefix)),
     )

@@ -19,6 +19,7 @@ from sampan.api.codec.errors import JSON_ERRORS
 from sampan.kubectl.client.client_config import load_access
 from sampan.kubectl.client.local_clusters import LocalClusters, connection_hint
 from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.global_options import GlobalOptions
 from sampan.kubectl.errors import KubectlError, PlainError, ServerError
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError, tls_context
@@ -39,11 +40,11 @@ class ConnectionFailure(PlainError):
         self.cause = f"{request}: {reason}"
         self._server, self._reason = server, reason
 
-    def add_context(self, what: str, path: str = "", advice: str = "") -> KubectlError:
-        """Return the error of the operation `what` that failed. `path` is the path that kubectl would have requested,
+    def add_context(self, operation: str, path: str = "", advice: str = "") -> KubectlError:
+        """Return the error of an operation that failed. `path` is the path that kubectl would have requested,
         if it differs from that of the failed request."""
         cause = f"Get {quote_text(self._server + path)}: {self._reason}" if path else self.cause
-        return KubectlError(f"{what}: {cause}{advice}")
+        return KubectlError(f"{operation}: {cause}{advice}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,7 +375,7 @@ def _resolver() -> str:
 
 
 def open_session(
-    options: Mapping[str, Any], clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
+    options: GlobalOptions, clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
 ) -> Session:
     """Open a session with the server and credentials of the flags, $KUBECONFIG, ~/.kube/config or one of `clusters`, in
     this order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for
@@ -382,7 +383,7 @@ def open_session(
     access, namespace = load_access(options, clusters)
     if plugin_policy is not None and access.credential_source is not None:
         access.credential_source.restrict(plugin_policy)
-    timeout_s = _timeout_s(str(options.get("request_timeout") or "0"))
+    timeout_s = _timeout_s(options.request_timeout or "0")
     session = Session(access, namespace, timeout_s=timeout_s, clusters=clusters)
     click.get_current_context().call_on_close(session.close)
     return session

@@ -149,11 +149,11 @@ async def standard_input() -> AsyncIterator[bytes]:
     """Yield the data of standard input. It is read by a daemon thread, which may block forever without delaying the
     exit."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
-    room = threading.Semaphore(16)
+    free_pieces = threading.Semaphore(16)
 
     def read() -> None:
         while True:
-            room.acquire()
+            free_pieces.acquire()
             try:
                 data = os.read(sys.stdin.fileno(), _PIECE)
             except OSError:
@@ -167,5 +167,5 @@ async def standard_input() -> AsyncIterator[bytes]:
 
     threading.Thread(target=read, daemon=True).start()
     while data := await queue.get():
-        room.release()
+        free_pieces.release()
         yield data

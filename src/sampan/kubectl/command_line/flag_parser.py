@@ -6,7 +6,6 @@ option with a `flag_value` that is not a flag has an optional value, which must 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -85,42 +84,42 @@ class FlagSet:
 
     def parse(self, args: Sequence[str], *, is_interspersed: bool = True) -> ParsedFlags:
         """Parse the flags and words of a command line. Raise FlagError for the first flag that cannot be parsed."""
-        parsed, rest = ParsedFlags(), list(args)
-        while rest and not parsed.has_help:
-            word = rest.pop(0)
+        parsed, remaining_args = ParsedFlags(), list(args)
+        while remaining_args and not parsed.has_help:
+            word = remaining_args.pop(0)
             if word == "--":
                 parsed.args_before_dash = len(parsed.words)
-                parsed.words += rest
+                parsed.words += remaining_args
                 break
             if len(word) < 2 or word[0] != "-":
                 parsed.words.append(word)
                 if not is_interspersed:
                     # like pflag, keep a `--` behind the first word of such a command as a word
-                    parsed.words += rest
+                    parsed.words += remaining_args
                     break
             elif word[1] == "-":
-                self._parse_long(word, rest, parsed)
+                self._parse_long(word, remaining_args, parsed)
             else:
-                self._parse_short(word, rest, parsed)
+                self._parse_short(word, remaining_args, parsed)
         return parsed
 
     def words(self, args: Sequence[str]) -> list[str]:
         """Return the arguments that are neither flags nor values of flags."""
-        words, rest = [], list(args)
-        while (at := self.position_of_word(rest)) is not None:
-            words.append(rest[at])
-            rest = rest[at + 1 :]
+        words, remaining_args = [], list(args)
+        while (position := self.position_of_word(remaining_args)) is not None:
+            words.append(remaining_args[position])
+            remaining_args = remaining_args[position + 1 :]
         return words
 
     def position_of_word(self, args: Sequence[str]) -> int | None:
         """Return the position of the first argument that is neither a flag nor the value of a flag. Like cobra, assume
         that an unknown flag has a value."""
-        at = 0
-        while at < len(args) and args[at] != "--":
-            word = args[at]
+        position = 0
+        while position < len(args) and args[position] != "--":
+            word = args[position]
             if not word.startswith("-") or word == "-":
-                return at
-            at += 2 if self._takes_next(word) else 1
+                return position
+            position += 2 if self._takes_next(word) else 1
         return None
 
     def options(self) -> Iterable[tuple[str, click.Option]]:
@@ -155,7 +154,7 @@ class FlagSet:
     def _option(self, name: str) -> click.Option | None:
         return self._long.get(name.replace("_", "-"))
 
-    def _parse_long(self, word: str, rest: list[str], parsed: ParsedFlags) -> None:
+    def _parse_long(self, word: str, remaining_args: list[str], parsed: ParsedFlags) -> None:
         name, equals, text = word[2:].partition("=")
         if not name or name.startswith("-"):
             raise FlagError(f"bad flag syntax: {word}")
@@ -168,13 +167,13 @@ class FlagSet:
         if not equals:
             if _has_optional_value(option):
                 text = _implied_text(option)
-            elif rest:
-                text = rest.pop(0)
+            elif remaining_args:
+                text = remaining_args.pop(0)
             else:
                 raise FlagError(f"flag needs an argument: --{name}")
         _set(option, text, parsed)
 
-    def _parse_short(self, word: str, rest: list[str], parsed: ParsedFlags) -> None:
+    def _parse_short(self, word: str, remaining_args: list[str], parsed: ParsedFlags) -> None:
         letters = word[1:]
         while letters:
             letter, tail = letters[0], letters[1:]
@@ -191,9 +190,9 @@ class FlagSet:
                 _set(option, _implied_text(option), parsed)
                 letters = tail
                 continue
-            if not tail and not rest:
+            if not tail and not remaining_args:
                 raise FlagError(f"flag needs an argument: {letter!r} in -{letters}")
-            _set(option, tail or rest.pop(0), parsed)
+            _set(option, tail or remaining_args.pop(0), parsed)
             return
 
 
@@ -274,6 +273,8 @@ def split_at_commas(text: str) -> list[str]:
     """Split a value at commas, as a line of a CSV file."""
     if not text:
         return []
+    import csv
+
     try:
         return next(csv.reader([text], strict=True))
     except csv.Error as error:

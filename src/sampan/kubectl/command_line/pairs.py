@@ -8,21 +8,21 @@ from sampan.api.values import quantity
 from sampan.kubectl.errors import KubectlError
 
 
-def split_pairs(words: Sequence[str], what: str) -> tuple[list[str], list[str]]:
-    """Return the resources and the pairs. `what` names the pairs in errors: label, annotation, image."""
+def split_pairs(words: Sequence[str], pair_name: str) -> tuple[list[str], list[str]]:
+    """Return the resources and the pairs. `pair_name` names the pairs in errors: label, annotation, image."""
     resources: list[str] = []
     pairs: list[str] = []
     for word in words:
         if ("=" in word and word[0] != "=") or (word.endswith("-") and word != "-"):
             pairs.append(word)
         elif pairs:
-            raise KubectlError(f"all resources must be specified before {what} changes: {word}")
+            raise KubectlError(f"all resources must be specified before {pair_name} changes: {word}")
         else:
             resources.append(word)
     return resources, pairs
 
 
-def parse_pairs(pairs: Sequence[str], what: str, *, allows_removal: bool) -> tuple[dict[str, str], list[str]]:
+def parse_pairs(pairs: Sequence[str], pair_name: str, *, allows_removal: bool) -> tuple[dict[str, str], list[str]]:
     """Return the values by key, and the keys of KEY-."""
     values: dict[str, str] = {}
     removed: list[str] = []
@@ -36,7 +36,7 @@ def parse_pairs(pairs: Sequence[str], what: str, *, allows_removal: bool) -> tup
         else:
             invalid.append(pair)
     if invalid:
-        raise KubectlError(f"invalid {what} format: {', '.join(invalid)}")
+        raise KubectlError(f"invalid {pair_name} format: {', '.join(invalid)}")
     return values, removed
 
 

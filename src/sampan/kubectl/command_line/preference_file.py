@@ -16,7 +16,7 @@ from sampan.kubectl.errors import KubectlError, PlainError
 Content = dict[str, Any]
 
 _GROUP = "kubectl.config.k8s.io"
-_LATEST = f"{_GROUP}/v1beta1"
+LATEST_VERSION = f"{_GROUP}/v1beta1"
 _OFF = "off"
 _ALIAS_NAME = re.compile(r"[a-zA-Z]+", re.ASCII)
 
@@ -27,7 +27,7 @@ _SHAPES: Mapping[str, Any] = {
         "overrides": [{"command": str, "flags": _OPTIONS}],
         "aliases": [{key: shape for key, shape in _ALIAS.items() if key != "options"} | {"flags": _OPTIONS}],
     },
-    _LATEST: {
+    LATEST_VERSION: {
         "defaults": [{"command": str, "options": _OPTIONS}],
         "aliases": [_ALIAS],
         "credentialPluginPolicy": str,
@@ -57,33 +57,21 @@ def preference_path(flag: str) -> tuple[Path | None, bool]:
 
 def read_document(path: Path) -> Content:
     """Return the first document of a kuberc file, as `kubectl kuberc` shows and changes it."""
-    from sampan.kubectl.objects.manifests import documents
+    from sampan.kubectl.documents import documents
 
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
-        raise KubectlError(f"error reading kuberc file: {_open_error(path, error)}") from None
+        raise KubectlError(f"error reading kuberc file: {open_error(path, error)}") from None
     value: Any = next(documents(text, "kuberc file"), {})
     try:
-        _check_shape(value, _SHAPES[_LATEST], "")
+        _check_shape(value, _SHAPES[LATEST_VERSION], "")
     except ValueError as error:
         raise KubectlError(
             f"error parsing kuberc file: error unmarshaling JSON: while decoding JSON: {error}"
         ) from None
     assert isinstance(value, dict)
     return value
-
-
-def write_document(path: Path, preferences: Content) -> None:
-    from sampan.kubectl.printers.objects import as_yaml
-    from sampan.machinery.pki.private_files import write_private
-
-    value = {"apiVersion": _LATEST, "kind": "Preference", "defaults": None, "aliases": None, **preferences}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_private(path, (as_yaml(value) + "\n").encode())
-    except OSError as error:
-        raise KubectlError(f"failed to write kuberc file: {_open_error(path, error)}") from None
 
 
 def load_content(flag: str) -> Content | None:
@@ -115,7 +103,7 @@ def _decode(path: Path) -> tuple[Content | None, list[str]]:
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
-        raise ValueError(_open_error(path, error)) from None
+        raise ValueError(open_error(path, error)) from None
     has_documents = False
     for value in _documents(text):
         has_documents = True
@@ -135,7 +123,7 @@ def _decode(path: Path) -> tuple[Content | None, list[str]]:
 
 def _documents(text: str) -> Iterator[Any]:
     """Yield the documents of a file; one that is not YAML is None."""
-    from sampan.kubectl.objects.manifests import documents
+    from sampan.kubectl.documents import documents
 
     for document in re.split(r"^---\s*?$", text, flags=re.MULTILINE):
         if document.strip():
@@ -156,7 +144,7 @@ def _check_shape(value: Any, shape: Any, path: str) -> list[str]:
     if isinstance(shape, list):
         if not isinstance(value, list):
             raise ValueError(f"json: cannot unmarshal {_json_type(value)} into Go value of type slice")
-        return [name for at, item in enumerate(value) for name in _check_shape(item, shape[0], f"{path}[{at}]")]
+        return [name for index, item in enumerate(value) for name in _check_shape(item, shape[0], f"{path}[{index}]")]
     if not isinstance(value, dict):
         raise ValueError(f"json: cannot unmarshal {_json_type(value)} into Go value of type Preference")
     unknown = []
@@ -218,5 +206,5 @@ def _check_flags(entry: Content) -> None:
             raise PreferenceError(f"flag name {name} should be in long form without dashes")
 
 
-def _open_error(path: Path, error: OSError) -> str:
+def open_error(path: Path, error: OSError) -> str:
     return f"open {path}: {(error.strerror or str(error)).lower()}"

@@ -56,16 +56,16 @@ def apply_preferences(args: Sequence[str], flags: FlagSet, find_command: FindCom
         return Preferences(args=list(args))
     check_content(content)
     policy = _plugin_policy(content)
-    at = flags.position_of_word(args)
-    if at is None:
+    position = flags.position_of_word(args)
+    if position is None:
         return Preferences(args=list(args), plugin_policy=policy)
     command = find_command(flags.words(args))
     if command is not None:
         return Preferences(
             args=list(args), default_flags=_defaults(content, command, find_command), plugin_policy=policy
         )
-    alias = next((alias for alias in content["aliases"] if alias["name"] == args[at]), None)
-    if alias is None or at > 0:  # flags cannot stand before an alias, nor before a plug-in
+    alias = next((alias for alias in content["aliases"] if alias["name"] == args[position]), None)
+    if alias is None or position > 0:  # flags cannot stand before an alias, nor before a plug-in
         return Preferences(args=list(args), plugin_policy=policy)
     preferences = _expand(alias, args[1:], find_command)
     preferences.plugin_policy = policy
@@ -82,12 +82,12 @@ def _is_turned_off() -> bool:
 
 def _kuberc_flag(args: Sequence[str]) -> str:
     """Return the value of --kuberc; empty if the flag is not set. The command line has not been parsed yet."""
-    for at, word in enumerate(args):
+    for position, word in enumerate(args):
         if word == "--":
             break
         value = word.partition("=")[2] if word.startswith("--kuberc=") else None
         if word == "--kuberc":
-            value = args[at + 1] if at + 1 < len(args) else ""
+            value = args[position + 1] if position + 1 < len(args) else ""
         if value is not None:
             if not value:
                 raise PreferenceError("kuberc file is not found")

@@ -3,56 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import click
+from dataclasses import dataclass
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import bool_flag
 from sampan.kubectl.command_line.pairs import parse_pairs, split_pairs
-from sampan.kubectl.command_line.shared_options import dry_run_of
-from sampan.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.kubectl.objects.metadata_change import (
+from sampan.kubectl.command_line.shared_flags import dry_run_strategy, field_manager_flag
+from sampan.kubectl.commands.metadata_change import (
+    MetadataOptions,
     check_selection,
-    metadata_options,
     print_entries,
     replace_entries,
     select_infos,
     send_change,
 )
-from sampan.kubectl.objects.object_writer import CHANGE_CAUSE, ObjectWriter, ResultPrinter
+from sampan.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.kubectl.objects.object_writer import CHANGE_CAUSE, ObjectWriter
+from sampan.kubectl.printers.results import ResultPrinter
 
 
-@click.command("annotate", cls=KubectlCommand)
-@metadata_options("annotation", "kubectl-annotate")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotateOptions(MetadataOptions):
+    overwrite: bool = bool_flag("--overwrite", help="Allow changes of existing annotations.")
+    lists: bool = bool_flag("--list", help="Show the annotations of the objects.")
+    field_manager: str = field_manager_flag("kubectl-annotate")
+
+
+@KubectlCommand.define("annotate", AnnotateOptions)
+def command(factory: Factory, options: AnnotateOptions) -> None:
     """Change the annotations of objects."""
-    dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    resources, pairs = split_pairs(words, "annotation")
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    resources, pairs = split_pairs(options.words, "annotation")
     added, removed = parse_pairs(pairs, "annotation", allows_removal=True)
     check_selection(resources, options, dry_run, example="rsrc")
     _check_change(added, removed, options)
     errors = ErrorAggregate()
     infos, is_single = select_infos(factory, resources, options, errors)
-    is_local = dry_run == "client" or options["local"] or options["lists"]
+    is_local = dry_run == "client" or options.local or options.lists
     for info in infos:
         with errors.collect():
             current = info.value["metadata"].get("annotations") or {}
-            annotations = change_annotations(current, added, removed, overwrite=options["overwrite"])
-            value = replace_entries(info.value, "annotations", annotations, options["resource_version"])
+            annotations = change_annotations(current, added, removed, overwrite=options.overwrite)
+            value = replace_entries(info.value, "annotations", annotations, options.resource_version)
             if not is_local:
-                writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+                writer = ObjectWriter(session=factory.session, field_manager=options.field_manager, dry_run=dry_run)
                 value = send_change(writer, info, value, options)
-            if options["lists"]:
+            if options.lists:
                 print_entries(info, value, "annotations", is_single=is_single)
             else:
                 printer.print(value, "annotated")
     errors.raise_any()
 
 
-def _check_change(added: Mapping[str, str], removed: Sequence[str], options: Mapping[str, Any]) -> None:
-    if not (added or removed or options["lists"]):
+def _check_change(added: Mapping[str, str], removed: Sequence[str], options: AnnotateOptions) -> None:
+    if not (added or removed or options.lists):
         raise KubectlError("at least one annotation update is required")
     if both := [key for key in removed if key in added]:
         keys = ", ".join(both)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.resource_type import ResourceType
-from sampan.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, changed_flags, string_flag, string_slice_flag
 from sampan.kubectl.errors import KubectlError, UsageError
 from sampan.kubectl.printers import printer_for, unknown_format
 from sampan.kubectl.printers.table import print_table
@@ -19,34 +19,36 @@ _FORMATS = ("json", "yaml", "kyaml", "wide", "name")
 _COLUMNS = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
 
 
-@click.command("api-resources", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option("-o", "--output", default="", metavar="FORMAT", help=f"Output format: {', '.join(_FORMATS)}.")
-@click.option("--show-managed-fields", is_flag=True, help="Keep managedFields in JSON and YAML output.")
-@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
-@click.option("--api-group", default="", metavar="GROUP", help="Show only resource types of this API group.")
-@click.option("--namespaced", is_flag=True, default=True, help="Show only types that have a namespace, or not.")
-@click.option("--verbs", multiple=True, type=STRING_SLICE, metavar="VERB,…", help="Show only types with these verbs.")
-@click.option(
-    "--categories", multiple=True, type=STRING_SLICE, metavar="NAME,…", help="Show only types of these categories."
-)
-@click.option("--sort-by", default="", metavar="FIELD", help="Sort by name or kind instead of by group.")
-@click.option("--cached", is_flag=True, help="Use the list of an earlier command if it is cached.")
-@click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiResourcesOptions:
+    words: tuple[str, ...] = arguments()
+    output: str = string_flag("-o", "--output", metavar="FORMAT", help=f"Output format: {', '.join(_FORMATS)}.")
+    show_managed_fields: bool = bool_flag("--show-managed-fields", help="Keep managedFields in JSON and YAML output.")
+    no_headers: bool = bool_flag("--no-headers", help="Print the table without the header line.")
+    api_group: str = string_flag("--api-group", metavar="GROUP", help="Show only resource types of this API group.")
+    namespaced: bool = bool_flag("--namespaced", default=True, help="Show only types that have a namespace, or not.")
+    verbs: tuple[str, ...] = string_slice_flag("--verbs", metavar="VERB,…", help="Show only types with these verbs.")
+    categories: tuple[str, ...] = string_slice_flag(
+        "--categories", metavar="NAME,…", help="Show only types of these categories."
+    )
+    sort_by: str = string_flag("--sort-by", metavar="FIELD", help="Sort by name or kind instead of by group.")
+    cached: bool = bool_flag("--cached", help="Use the list of an earlier command if it is cached.")
+    changed_flags: frozenset[str] = changed_flags()
+
+
+@KubectlCommand.define("api-resources", ApiResourcesOptions)
+def command(factory: Factory, options: ApiResourcesOptions) -> None:
     """Print the resource types of the server."""
-    if words:
-        raise UsageError(f"unexpected arguments: [{' '.join(words)}]")
-    if options["output"] not in ("", *_FORMATS):
-        raise unknown_format(options["output"], _FORMATS)
-    if options["sort_by"] not in ("", "name", "kind"):
+    if options.words:
+        raise UsageError(f"unexpected arguments: [{' '.join(options.words)}]")
+    if options.output not in ("", *_FORMATS):
+        raise unknown_format(options.output, _FORMATS)
+    if options.sort_by not in ("", "name", "kind"):
         raise KubectlError("--sort-by accepts only name or kind")
-    factory: Factory = ctx.obj
-    changed = ctx.meta[CHANGED_FLAGS]
-    if not options["cached"]:
+    if not options.cached:
         factory.kinds.discover()
-    types = [kind for kind in factory.kinds.list_preferred() if _is_selected(kind, options, changed)]
-    field = {"name": "plural", "kind": "kind", "": "group"}[options["sort_by"]]
+    types = [kind for kind in factory.kinds.list_preferred() if _is_selected(kind, options)]
+    field = {"name": "plural", "kind": "kind", "": "group"}[options.sort_by]
     types.sort(key=lambda kind: (str(getattr(kind, field)), kind.plural))
     _print(types, options)
     failed = factory.kinds.failed_groups
@@ -55,18 +57,18 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
         raise KubectlError(f"unable to retrieve the complete list of server APIs: {reasons}")
 
 
-def _is_selected(kind: ResourceType, options: dict[str, Any], changed: Collection[str]) -> bool:
+def _is_selected(kind: ResourceType, options: ApiResourcesOptions) -> bool:
     return (
         bool(kind.verbs)
-        and ("api_group" not in changed or kind.group == options["api_group"])
-        and ("namespaced" not in changed or kind.is_namespaced == options["namespaced"])
-        and set(options["verbs"]) <= set(kind.verbs)
-        and set(options["categories"]) <= set(kind.categories)
+        and ("api-group" not in options.changed_flags or kind.group == options.api_group)
+        and ("namespaced" not in options.changed_flags or kind.is_namespaced == options.namespaced)
+        and set(options.verbs) <= set(kind.verbs)
+        and set(options.categories) <= set(kind.categories)
     )
 
 
-def _print(types: list[ResourceType], options: dict[str, Any]) -> None:
-    output = options["output"]
+def _print(types: list[ResourceType], options: ApiResourcesOptions) -> None:
+    output = options.output
     if output in ("json", "yaml", "kyaml"):
         rows = [_object(kind) for kind in types]
         value = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": rows}
@@ -77,7 +79,7 @@ def _print(types: list[ResourceType], options: dict[str, Any]) -> None:
             click.echo(kind.group_resource)
         return
     is_wide = output == "wide"
-    table = [] if options["no_headers"] else [_COLUMNS + (["VERBS", "CATEGORIES"] if is_wide else [])]
+    table = [] if options.no_headers else [_COLUMNS + (["VERBS", "CATEGORIES"] if is_wide else [])]
     for kind in types:
         row = [kind.plural, ",".join(kind.short_names), kind.api_version, str(kind.is_namespaced).lower(), kind.kind]
         table.append(row + ([",".join(kind.verbs), ",".join(kind.categories)] if is_wide else []))

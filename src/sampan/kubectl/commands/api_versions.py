@@ -6,17 +6,16 @@ import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import ConnectionFailure
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.shared_flags import WordOptions
 from sampan.kubectl.errors import UsageError
 
 
-@click.command("api-versions", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...]) -> None:
+@KubectlCommand.define("api-versions", WordOptions)
+def command(factory: Factory, options: WordOptions) -> None:
     """Print the API versions of the server, each as GROUP/VERSION."""
-    if words:
-        raise UsageError(f"unexpected arguments: [{' '.join(words)}]")
+    if options.words:
+        raise UsageError(f"unexpected arguments: [{' '.join(options.words)}]")
     try:
         versions = list(factory.session.get("/api", {"timeout": "32s"}).get("versions") or ())
     except ConnectionFailure as error:

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.api.values import quantity
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.resource_types import UnknownResourceType
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DeprecatedOption
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, int_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
     filename_flags,
-    filename_options,
-    output_options,
+    record_flag,
+    save_config_flag,
 )
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.last_applied import with_last_applied
-from sampan.kubectl.objects.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.object_writer import ObjectWriter, with_change_cause
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceInfo, ResourceSelection, ResourceSource
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 _UNITS = {"cpu": "m", "memory": "Mi"}
 _DEPRECATED = (
@@ -38,52 +34,53 @@ _DEPRECATED = (
 _is_number = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?").fullmatch
 
 
-@click.command("autoscale", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@record_option()
-@output_options()
-@click.option("--min", "minimum", type=click.INT, default=-1, metavar="N", help="Minimum number of pods.")
-@click.option(
-    "--max", "maximum", type=click.INT, default=-1, required=True, metavar="N", help="Largest number of pods."
-)
-@click.option(
-    "--cpu-percent",
-    type=click.INT,
-    default=-1,
-    metavar="N",
-    cls=DeprecatedOption,
-    message=_DEPRECATED,
-    help="Target of average CPU usage, in percent of the requests.",
-)
-@click.option("--cpu", default="", metavar="N%|QUANTITY", help="Target of CPU usage: a percentage of requests, or CPU.")
-@click.option("--memory", default="", metavar="N%|QUANTITY", help="Target of memory usage.")
-@click.option(
-    "--name", "hpa_name", default="", metavar="NAME", help="Name of the autoscaler. Default: that of the object."
-)
-@dry_run_option()
-@filename_options("to scale")
-@save_config_option()
-@field_manager_option("kubectl-autoscale")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscaleOptions:
+    words: tuple[str, ...] = arguments()
+    record: bool = record_flag()
+    output: OutputOptions = output_flags()
+    minimum: int = int_flag("--min", default=-1, metavar="N", help="Minimum number of pods.")
+    maximum: int = int_flag("--max", default=-1, required=True, metavar="N", help="Largest number of pods.")
+    cpu_percent: int = int_flag(
+        "--cpu-percent",
+        default=-1,
+        metavar="N",
+        message=_DEPRECATED,
+        help="Target of average CPU usage, in percent of the requests.",
+    )
+    cpu: str = string_flag(
+        "--cpu", metavar="N%|QUANTITY", help="Target of CPU usage: a percentage of requests, or CPU."
+    )
+    memory: str = string_flag("--memory", metavar="N%|QUANTITY", help="Target of memory usage.")
+    hpa_name: str = string_flag("--name", metavar="NAME", help="Name of the autoscaler. Default: that of the object.")
+    dry_run: str = dry_run_flag()
+    files: FilenameOptions = filename_flags("to scale")
+    save_config: bool = save_config_flag()
+    field_manager: str = field_manager_flag("kubectl-autoscale")
+
+
+@KubectlCommand.define("autoscale", AutoscaleOptions)
+def command(factory: Factory, options: AutoscaleOptions) -> None:
     """Create a horizontal pod autoscaler for a deployment, replica set, stateful set or replication controller."""
-    dry_run = dry_run_of(options)
+    dry_run = dry_run_strategy(options.dry_run)
     _check_flags(options)
-    printer = ResultPrinter(options)
+    printer = ResultPrinter(options.output, dry_run)
     errors, count = ErrorAggregate(), 0
     namespace = factory.namespace if factory.has_namespace_flag else ""
-    for info in factory.resources(words=words, files=filename_flags(options)).infos(errors):
+    for info in ResourceBuilder(
+        factory, ResourceSelection(words=options.words), ResourceSource(files=options.files)
+    ).infos(errors):
         with errors.collect():
             if "scale" not in info.kind.subresources:
                 raise KubectlError(
                     f"cannot autoscale a {info.kind.kind}: could not find scale subresource for {info.kind} in "
                     "discovery information"
                 )
-            value = with_change_cause(autoscaler(info, namespace, options), options)
+            value = with_change_cause(autoscaler(info, namespace, options), options.record)
             if dry_run == "client":
                 printer.print(value, "created")
             else:
-                value = with_last_applied(value) if options["save_config"] else value
+                value = with_last_applied(value) if options.save_config else value
                 printer.print(_create(factory, value, dry_run, options), "autoscaled")
             count += 1
     errors.raise_any()
@@ -91,9 +88,9 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         raise KubectlError("no objects passed to autoscale")
 
 
-def _create(factory: Factory, value: dict[str, Any], dry_run: str, options: dict[str, Any]) -> dict[str, Any]:
+def _create(factory: Factory, value: dict[str, Any], dry_run: str, options: AutoscaleOptions) -> dict[str, Any]:
     """Create the autoscaler, in the old version of the API if the server rejects it and the flags allow that."""
-    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+    writer = ObjectWriter(session=factory.session, field_manager=options.field_manager, dry_run=dry_run)
     name = value["metadata"]["name"]
     try:
         kind = factory.kinds.find_by_kind("autoscaling/v2", "HorizontalPodAutoscaler")
@@ -106,44 +103,45 @@ def _create(factory: Factory, value: dict[str, Any], dry_run: str, options: dict
         )
     kind = factory.kinds.find_by_kind("autoscaling/v1", "HorizontalPodAutoscaler")
     spec = {key: part for key, part in value["spec"].items() if key != "metrics"}
-    if options["cpu_percent"] >= 0:
-        spec["targetCPUUtilizationPercentage"] = options["cpu_percent"]
+    if options.cpu_percent >= 0:
+        spec["targetCPUUtilizationPercentage"] = options.cpu_percent
     old = {**value, "apiVersion": "autoscaling/v1", "spec": spec, "status": {}}
     return writer.create(ResourceInfo(kind, factory.namespace, name), old)
 
 
-def _incompatibility(options: dict[str, Any]) -> str:
+def _incompatibility(options: AutoscaleOptions) -> str:
     """Return why the old version of the API cannot express the flags; empty if it can."""
     try:
-        target = metric_target(options["cpu"], "cpu")
+        target = metric_target(options.cpu, "cpu")
     except KubectlError as error:
         return error.message
-    is_percentage = options["cpu_percent"] >= 0 or target["type"] == "Utilization"
-    return "" if is_percentage and not options["memory"] else "%!w(<nil>)"
+    is_percentage = options.cpu_percent >= 0 or target["type"] == "Utilization"
+    return "" if is_percentage and not options.memory else "%!w(<nil>)"
 
 
-def _check_flags(options: dict[str, Any]) -> None:
-    least, largest = options["minimum"], options["maximum"]
-    if largest < 1:
-        raise KubectlError(f"--max=MAXPODS is required and must be at least 1, max: {largest}")
-    if largest < least:
-        raise KubectlError(f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {largest}, min: {least}")
-    if options["cpu_percent"] > 0 and options["cpu"]:
+def _check_flags(options: AutoscaleOptions) -> None:
+    minimum, maximum = options.minimum, options.maximum
+    if maximum < 1:
+        raise KubectlError(f"--max=MAXPODS is required and must be at least 1, max: {maximum}")
+    if maximum < minimum:
+        raise KubectlError(f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {maximum}, min: {minimum}")
+    if options.cpu_percent > 0 and options.cpu:
         raise KubectlError("--cpu-percent and --cpu are mutually exclusive")
 
 
-def autoscaler(info: ResourceInfo, namespace: str, options: dict[str, Any]) -> dict[str, Any]:
+def autoscaler(info: ResourceInfo, namespace: str, options: AutoscaleOptions) -> dict[str, Any]:
     """Return the HorizontalPodAutoscaler of a workload."""
-    metadata = {"name": options["hpa_name"] or info.name} | ({"namespace": namespace} if namespace else {})
+    metadata = {"name": options.hpa_name or info.name} | ({"namespace": namespace} if namespace else {})
     target = {"kind": info.kind.kind, "name": info.name, "apiVersion": info.kind.api_version}
     spec: dict[str, Any] = {"scaleTargetRef": target}
-    if options["minimum"] > 0:
-        spec["minReplicas"] = options["minimum"]
-    spec["maxReplicas"] = options["maximum"]
+    if options.minimum > 0:
+        spec["minReplicas"] = options.minimum
+    spec["maxReplicas"] = options.maximum
     metrics: list[dict[str, Any]] = []
-    if options["cpu_percent"] > 0:
-        metrics.append(_metric("cpu", {"type": "Utilization", "averageUtilization": options["cpu_percent"]}))
-    metrics += [_metric(name, metric_target(options[name], name)) for name in ("cpu", "memory") if options[name]]
+    if options.cpu_percent > 0:
+        metrics.append(_metric("cpu", {"type": "Utilization", "averageUtilization": options.cpu_percent}))
+    targets = (("cpu", options.cpu), ("memory", options.memory))
+    metrics += [_metric(name, metric_target(text, name)) for name, text in targets if text]
     if metrics:
         spec["metrics"] = metrics
     return {

@@ -2,52 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand, KubectlGroup
-from sampan.kubectl.command_line.shared_options import filename_flags, filename_options, output_options, printer_of
+from sampan.kubectl.command import KubectlCommand, KubectlGroup
+from sampan.kubectl.command_line.flags import arguments, bool_flag
+from sampan.kubectl.command_line.shared_flags import FilenameOptions, filename_flags
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.targets import (
+    ResourceBuilder,
+    ResourceFetch,
+    ResourceInfo,
+    ResourceSelection,
+    ResourceSource,
+)
+from sampan.kubectl.printers import OutputOptions, output_flags
 
 _PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _ATTEMPTS = 11
 
 
-@click.group("certificate", cls=KubectlGroup)
-def command() -> None:
-    """Approve or deny certificate signing requests."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveOptions:
+    words: tuple[str, ...] = arguments()
+    output: OutputOptions = output_flags()
+    force: bool = bool_flag("--force", help="Update a request even if it is already approved.")
+    files: FilenameOptions = filename_flags("to update")
 
 
-def _decision_command(name: str, condition: str, opposite: str, help: str) -> click.Command:
-    @click.command(name, cls=KubectlCommand, help=help)
-    @click.argument("words", nargs=-1)
-    @output_options()
-    @click.option("--force", is_flag=True, help=f"Update a request even if it is already {condition.lower()}.")
-    @filename_options("to update")
-    @click.pass_obj
-    def decide(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-        printer = printer_of(options, operation=condition.lower())
-        files = filename_flags(options)
-        if not words and not files:
-            raise KubectlError("one or more CSRs must be specified as <name> or -f <filename>")
-        names = [f"certificatesigningrequests/{word}" for word in words if "/" not in word]
-        names += [word for word in words if "/" in word]
-        errors, count = ErrorAggregate(), 0
-        builder = factory.resources(words=names, files=files, fetches_latest=True)
-        for info in builder.infos(errors):
-            with errors.collect():
-                _decide(factory, info, condition, opposite, is_forced=options["force"])
-                printer.print(info.value)
-                count += 1
-        if not count and not errors:
-            click.echo("No resources found")
-        errors.raise_any()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenyOptions(ApproveOptions):
+    force: bool = bool_flag("--force", help="Update a request even if it is already denied.")
 
-    return decide
+
+@KubectlCommand.define("approve", ApproveOptions)
+def approve(factory: Factory, options: ApproveOptions) -> None:
+    """Approve certificate signing requests, so that a signer issues certificates."""
+    _decide_all(factory, options, "Approved", "Denied")
+
+
+@KubectlCommand.define("deny", DenyOptions)
+def deny(factory: Factory, options: DenyOptions) -> None:
+    """Deny certificate signing requests."""
+    _decide_all(factory, options, "Denied", "Approved")
+
+
+def _decide_all(factory: Factory, options: ApproveOptions, condition: str, opposite: str) -> None:
+    printer = options.output.printer(operation=condition.lower())
+    words, files = options.words, options.files
+    if not words and not files:
+        raise KubectlError("one or more CSRs must be specified as <name> or -f <filename>")
+    names = [f"certificatesigningrequests/{word}" for word in words if "/" not in word]
+    names += [word for word in words if "/" in word]
+    errors, count = ErrorAggregate(), 0
+    builder = ResourceBuilder(
+        factory, ResourceSelection(words=names), ResourceSource(files=files), ResourceFetch(fetches_latest=True)
+    )
+    for info in builder.infos(errors):
+        with errors.collect():
+            _decide(factory, info, condition, opposite, is_forced=options.force)
+            printer.print(info.value)
+            count += 1
+    if not count and not errors:
+        click.echo("No resources found")
+    errors.raise_any()
 
 
 def _decide(factory: Factory, info: ResourceInfo, condition: str, opposite: str, *, is_forced: bool) -> None:
@@ -88,11 +110,4 @@ def _add_condition(request: dict[str, Any], condition: str, opposite: str) -> bo
     return False
 
 
-command.add_command(
-    _decision_command(
-        "approve", "Approved", "Denied", "Approve certificate signing requests, so that a signer issues certificates."
-    )
-)
-command.add_command(_decision_command("deny", "Denied", "Approved", "Deny certificate signing requests."))
-
-__all__ = ["command"]
+command = KubectlGroup("certificate", help="Approve or deny certificate signing requests.", commands=[approve, deny])

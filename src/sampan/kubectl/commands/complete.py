@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import CLUSTERS, KubectlCommand, KubectlGroup
-from sampan.kubectl.command_line.global_options import GLOBAL_OPTIONS
+from sampan.kubectl.command import KubectlCommand, KubectlGroup
+from sampan.kubectl.command_line.global_options import GLOBAL_FLAGS
 from sampan.kubectl.printers import GET_FORMATS
 
 _POD_COMMANDS = frozenset({"logs", "exec", "attach", "port-forward", "debug", "cp"})
@@ -31,7 +31,7 @@ _ENTRY_COMMANDS = {
     "delete-user": "users",
     "set-credentials": "users",
 }
-_ENTRY_FLAGS = {"context_name": "contexts", "kubeconfig_cluster": "clusters", "kubeconfig_user": "users"}
+_ENTRY_FLAGS = {"context": "contexts", "cluster": "clusters", "user": "users"}
 
 
 @click.command("__complete", hidden=True, context_settings={"ignore_unknown_options": True})
@@ -50,22 +50,22 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
 
 
 def _candidates(ctx: click.Context, before: Sequence[str], prefix: str) -> Iterable[str]:
-    command, path, rest = _root(ctx), [], list(before)
-    while isinstance(command, KubectlGroup) and (subcommand := command.find_subcommand(ctx, rest)) is not None:
-        name, command, rest = subcommand
+    command, path, args = _root(ctx), [], list(before)
+    while isinstance(command, KubectlGroup) and (subcommand := command.find_subcommand(ctx, args)) is not None:
+        name, command, args = subcommand
         path.append(name)
     if not isinstance(command, KubectlCommand):
         return []
     flags = command.flag_set()
-    if rest and (option := flags.option_without_value(rest[-1])) is not None:
-        return _flag_values(option, _factory(ctx, command, rest[:-1]), flags.words(rest[:-1]))
+    if args and (option := flags.option_without_value(args[-1])) is not None:
+        return _flag_values(option, _factory(ctx, command, args[:-1]), flags.words(args[:-1]))
     if prefix.startswith("-"):
         return [f"--{name}" for name, option in flags.options() if not option.hidden] + ["--help"]
-    words = flags.words(rest)
+    words = flags.words(args)
     if isinstance(command, KubectlGroup):
         names = command.list_commands(ctx)
         return names if not words else []
-    return _words(path, words, prefix, _factory(ctx, command, rest))
+    return _words(path, words, prefix, _factory(ctx, command, args))
 
 
 def _root(ctx: click.Context) -> click.Command:
@@ -74,9 +74,7 @@ def _root(ctx: click.Context) -> click.Command:
 
 
 def _factory(ctx: click.Context, command: KubectlCommand, args: Sequence[str]) -> Factory:
-    parsed = command.flag_set().parse(args)
-    values = {str(option.name): parsed.values.get(str(option.name), "") for option in GLOBAL_OPTIONS}
-    return Factory(values, ctx.meta[CLUSTERS])
+    return command.new_factory(ctx, command.flag_set().parse(args))
 
 
 def _flag_values(option: click.Option, factory: Factory, words: Sequence[str]) -> Iterable[str]:
@@ -87,7 +85,7 @@ def _flag_values(option: click.Option, factory: Factory, words: Sequence[str]) -
         return _names(factory, "namespaces")
     if name == "output":
         return GET_FORMATS
-    return _entries(factory, _ENTRY_FLAGS[name]) if name in _ENTRY_FLAGS else []
+    return _entries(factory, _ENTRY_FLAGS[name]) if option in GLOBAL_FLAGS and name in _ENTRY_FLAGS else []
 
 
 def _words(path: Sequence[str], words: Sequence[str], prefix: str, factory: Factory) -> Iterable[str]:
@@ -140,4 +138,4 @@ def _containers(factory: Factory, pod: str) -> list[str]:
 def _entries(factory: Factory, section: str) -> list[str]:
     from sampan.kubectl.commands.config.files import ConfigFiles
 
-    return list(ConfigFiles(factory.flags).load().entries[section])
+    return list(ConfigFiles(factory.options.kubeconfig).load().entries[section])

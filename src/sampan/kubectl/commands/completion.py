@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import click
 
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.client.factory import Factory
+from sampan.kubectl.command import KubectlCommand
 from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.shared_flags import WordOptions
 from sampan.kubectl.errors import UsageError
 
 _BASH = """\
@@ -70,14 +72,13 @@ Register-ArgumentCompleter -Native -CommandName 'kubectl' -ScriptBlock {
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "powershell": _POWERSHELL}
 
 
-@click.command("completion", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-def command(words: tuple[str, ...]) -> None:
+@KubectlCommand.define("completion", WordOptions)
+def command(factory: Factory, options: WordOptions) -> None:
     """Print the completion script for a shell: bash, zsh, fish or powershell."""
-    if not words:
+    if not options.words:
         raise UsageError("Shell not specified.")
-    if len(words) > 1:
+    if len(options.words) > 1:
         raise UsageError("Too many arguments. Expected only the shell type.")
-    if words[0] not in _SCRIPTS:
-        raise UsageError(f"Unsupported shell type {quote_text(words[0])}.")
-    click.echo(_SCRIPTS[words[0]], nl=False)
+    if options.words[0] not in _SCRIPTS:
+        raise UsageError(f"Unsupported shell type {quote_text(options.words[0])}.")
+    click.echo(_SCRIPTS[options.words[0]], nl=False)

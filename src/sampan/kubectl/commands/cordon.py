@@ -3,47 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
-from sampan.kubectl.command_line.shared_options import dry_run_of, dry_run_option, selector_option
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, changed_flags
+from sampan.kubectl.command_line.shared_flags import dry_run_flag, dry_run_strategy, selector_flag
 from sampan.kubectl.errors import ServerError, UsageError
 from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceFetch, ResourceInfo, ResourceSelection
 
 
-@click.command("cordon", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@selector_option()
-@dry_run_option()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CordonOptions:
+    words: tuple[str, ...] = arguments()
+    selector: str = selector_flag()
+    dry_run: str = dry_run_flag()
+    changed_flags: frozenset[str] = changed_flags()
+
+
+class NodeFlags(Protocol):
+    """The options of a command that works on nodes."""
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def selector(self) -> str: ...
+    @property
+    def changed_flags(self) -> frozenset[str]: ...
+
+
+@KubectlCommand.define("cordon", CordonOptions)
+def command(factory: Factory, options: CordonOptions) -> None:
     """Mark nodes as unschedulable: no new pods are placed there."""
-    dry_run = dry_run_of(options)
-    nodes = select_nodes(factory, "cordon", words, options["selector"])
+    dry_run = dry_run_strategy(options.dry_run)
+    nodes = select_nodes(factory, "cordon", options)
     set_schedulable(factory, nodes, is_cordoned=True, dry_run=dry_run)
 
 
 _SUFFIXES = {"client": " (dry run)", "server": " (server dry run)"}
 
 
-def select_nodes(
-    factory: Factory, name: str, words: Sequence[str], selector: str, chunk_size: int = 0
-) -> list[ResourceInfo]:
+def select_nodes(factory: Factory, name: str, options: NodeFlags, chunk_size: int = 0) -> list[ResourceInfo]:
     """Return the nodes that the words or the selector select. `name` is the name of the command, for its error
     messages."""
-    changed = click.get_current_context().meta[CHANGED_FLAGS]
-    if not words and "selector" not in changed:
+    words, selector = options.words, options.selector
+    if not words and "selector" not in options.changed_flags:
         raise UsageError(f"USAGE: {name} NODE [flags]")
     if words and selector:
         raise UsageError("error: cannot specify both a node name and a --selector option")
     types = ["nodes"] if not words else [word if "/" in word else f"nodes/{word}" for word in words]
     return list(
-        factory.resources(
-            words=types, selector=selector, selects_all=not (words or selector), chunk_size=chunk_size
+        ResourceBuilder(
+            factory,
+            ResourceSelection(words=types, selector=selector, selects_all=not (words or selector)),
+            fetch=ResourceFetch(chunk_size=chunk_size),
         ).infos()
     )
 

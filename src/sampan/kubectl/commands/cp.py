@@ -7,17 +7,18 @@ import os
 import posixpath
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from sampan.api.go_compat.gotext import quote
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, int_flag, string_flag
 from sampan.kubectl.errors import KubectlError, ServerError, SilentExit
 from sampan.kubectl.objects.pod_selection import check_container, default_container
 
@@ -39,30 +40,29 @@ class FileSpec:
     namespace: str = ""
 
 
-@click.command("cp", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option(
-    "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
-)
-@click.option(
-    "--no-preserve", is_flag=True, help="Do not preserve owner and permissions of the copied files in the container."
-)
-@click.option(
-    "--retries",
-    type=click.INT,
-    default=0,
-    metavar="N",
-    help="Attempts after a failed copy from a container; -1 is any.",
-)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpOptions:
+    words: tuple[str, ...] = arguments()
+    container: str = string_flag(
+        "-c", "--container", metavar="C", help="Container name. Default: the first container of the pod."
+    )
+    no_preserve: bool = bool_flag(
+        "--no-preserve", help="Do not preserve owner and permissions of the copied files in the container."
+    )
+    retries: int = int_flag(
+        "--retries", default=0, metavar="N", help="Attempts after a failed copy from a container; -1 is any."
+    )
+
+
+@KubectlCommand.define("cp", CpOptions)
+def command(factory: Factory, options: CpOptions) -> None:
     """Copy files to or from a container.
 
     The container must have a tar program.
     """
-    if len(words) != 2:
+    if len(options.words) != 2:
         raise KubectlError("source and destination are required")
-    source, destination = file_spec(words[0]), file_spec(words[1])
+    source, destination = file_spec(options.words[0]), file_spec(options.words[1])
     if source.pod and destination.pod:
         raise KubectlError("one of src or dest must be a local file specification")
     if not source.path or not destination.path:
@@ -70,11 +70,11 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     if not source.pod and not destination.pod:
         raise KubectlError("one of src or dest must be a remote file specification")
     if source.pod:
-        _fetch(_RemoteTar(factory, source, options), source, Path(destination.path), options["retries"])
+        _fetch(_RemoteTar(factory, source, options), source, Path(destination.path), options.retries)
         return
     if not os.path.exists(source.path):
         raise KubectlError(f"{source.path} doesn't exist in local filesystem")
-    _send(_RemoteTar(factory, destination, options), Path(source.path), destination.path, options["no_preserve"])
+    _send(_RemoteTar(factory, destination, options), Path(source.path), destination.path, options.no_preserve)
 
 
 def file_spec(text: str) -> FileSpec:
@@ -91,14 +91,14 @@ def file_spec(text: str) -> FileSpec:
 class _RemoteTar:
     """Runs programs such as tar in the container that a copy reads or writes."""
 
-    def __init__(self, factory: Factory, spec: FileSpec, options: Mapping[str, Any]) -> None:
+    def __init__(self, factory: Factory, spec: FileSpec, options: CpOptions) -> None:
         self._session = factory.session
         namespace = spec.namespace or factory.namespace
         pod = factory.session.get(f"/api/v1/namespaces/{namespace}/pods/{spec.pod}")
         phase = (pod.get("status") or {}).get("phase")
         if phase in ("Succeeded", "Failed"):
             raise KubectlError(f"cannot exec into a container in a completed pod; current phase is {phase}")
-        requested = options["container"]
+        requested = options.container
         container = check_container(pod, requested) if requested else default_container(pod)
         self._path = f"/api/v1/namespaces/{namespace}/pods/{spec.pod}/exec"
         self._query = [("container", container), ("stdout", "true"), ("stderr", "true")]
@@ -212,7 +212,10 @@ def unpack(archive: IO[bytes], source: str, target: Path, *, namespace: str, pod
                 click.echo(f"warning: file {outside} is outside target destination, skipping", err=True)
             elif entry.kind == tar_reader.SYMBOLIC_LINK:
                 hint = "" if has_warned else _link_hint(namespace, pod, source)
-                click.echo(f"warning: skipping symlink: {quote(str(path))} -> {quote(entry.link_name)}{hint}", err=True)
+                click.echo(
+                    f"warning: skipping symlink: {quote(str(path))} -> {quote(entry.link_name)}{hint}",
+                    err=True,
+                )
                 has_warned = True
             elif entry.extents is not None:
                 click.echo(f"warning: skipping sparse file: {quote(str(path))}", err=True)
@@ -253,4 +256,5 @@ def _path_inside(target: Path, relative: str) -> Path | None:
 
 
 def _link_hint(namespace: str, pod: str, source: str) -> str:
-    return f' (consider using "kubectl exec -n {quote(namespace)} {quote(pod)} -- tar cf - {quote(source)} | tar xf -")'
+    words = f"-n {quote(namespace)} {quote(pod)} -- tar cf - {quote(source)}"
+    return f' (consider using "kubectl exec {words} | tar xf -")'

@@ -10,6 +10,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,9 @@ import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
-from sampan.kubectl.command_line.shared_options import (
-    field_manager_option,
-    filename_flags,
-    filename_options,
-    selector_option,
-)
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, changed_flags, int_flag, string_array_flag
+from sampan.kubectl.command_line.shared_flags import FilenameOptions, field_manager_flag, filename_flags, selector_flag
 from sampan.kubectl.commands.apply import CLIENT_SIDE_MANAGER, warn_if_deleted
 from sampan.kubectl.commands.apply.patcher import ApplyPatcher, PatchSchemas
 from sampan.kubectl.commands.apply.prune import prunable_objects, prunable_types
@@ -31,7 +28,7 @@ from sampan.kubectl.commands.apply.server_side import SERVER_SIDE_MANAGER
 from sampan.kubectl.errors import KubectlError, ServerError, SilentExit, UsageError
 from sampan.kubectl.objects.last_applied import configuration_text
 from sampan.kubectl.objects.object_writer import APPLY, ObjectWriter
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceInfo, ResourceSelection, ResourceSource
 from sampan.kubectl.printers import as_yaml
 from sampan.kubectl.printers.objects import without_managed_fields
 
@@ -62,38 +59,47 @@ class DiffCommand(KubectlCommand):
             raise SilentExit(2) from None
 
 
-@click.command("diff", cls=DiffCommand)
-@click.argument("words", nargs=-1)
-@click.option("--prune-allowlist", multiple=True, metavar="GROUP/VERSION/KIND", help="Kind of --prune; repeatable.")
-@click.option("--prune", is_flag=True, help="Show objects that apply --prune would delete.")
-@click.option("--show-managed-fields", is_flag=True, help="Include managedFields in the comparison.")
-@click.option("--show-secrets", is_flag=True, help="Show the data of Secrets.")
-@click.option("--concurrency", type=click.INT, default=1, metavar="N", help="Number of objects to compare at once.")
-@filename_options("to compare")
-@click.option("--server-side", is_flag=True, help="Compare with a server-side apply.")
-@click.option("--force-conflicts", is_flag=True, help="With --server-side, take fields over from other managers.")
-@field_manager_option(CLIENT_SIDE_MANAGER)
-@selector_option()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffOptions:
+    words: tuple[str, ...] = arguments()
+    prune_allowlist: tuple[str, ...] = string_array_flag(
+        "--prune-allowlist", metavar="GROUP/VERSION/KIND", help="Kind of --prune; repeatable."
+    )
+    prune: bool = bool_flag("--prune", help="Show objects that apply --prune would delete.")
+    show_managed_fields: bool = bool_flag("--show-managed-fields", help="Include managedFields in the comparison.")
+    show_secrets: bool = bool_flag("--show-secrets", help="Show the data of Secrets.")
+    concurrency: int = int_flag("--concurrency", default=1, metavar="N", help="Number of objects to compare at once.")
+    files: FilenameOptions = filename_flags("to compare")
+    server_side: bool = bool_flag("--server-side", help="Compare with a server-side apply.")
+    force_conflicts: bool = bool_flag(
+        "--force-conflicts", help="With --server-side, take fields over from other managers."
+    )
+    field_manager: str = field_manager_flag(CLIENT_SIDE_MANAGER)
+    selector: str = selector_flag()
+    changed_flags: frozenset[str] = changed_flags()
+
+
+@DiffCommand.define("diff", DiffOptions)
+def command(factory: Factory, options: DiffOptions) -> None:
     """Show the difference between live objects and what apply would make of them."""
-    if words:
-        raise UsageError(f"Unexpected args: [{' '.join(words)}]")
-    files = filename_flags(options)
+    if options.words:
+        raise UsageError(f"Unexpected args: [{' '.join(options.words)}]")
+    files = options.files
     if not files:
         raise KubectlError("must specify one of -f and -k")
     files.check()
-    if options["force_conflicts"] and not options["server_side"]:
+    if options.force_conflicts and not options.server_side:
         raise KubectlError("--force-conflicts only works with --server-side")
-    types = prunable_types(factory, options["prune_allowlist"]) if options["prune"] else []
-    changed = click.get_current_context().meta[CHANGED_FLAGS]
-    manager = options["field_manager"]
-    if options["server_side"] and "field_manager" not in changed:
+    types = prunable_types(factory, options.prune_allowlist) if options.prune else []
+    manager = options.field_manager
+    if options.server_side and "field-manager" not in options.changed_flags:
         manager = SERVER_SIDE_MANAGER
     uids: set[str] = set()
     namespaces: dict[str, None] = {}
     with tempfile.TemporaryDirectory(prefix="LIVE-") as live_dir, tempfile.TemporaryDirectory(prefix="MERGED-") as dir:
-        infos = factory.resources(files=files, selector=options["selector"]).infos()
+        infos = ResourceBuilder(
+            factory, ResourceSelection(selector=options.selector), ResourceSource(files=files)
+        ).infos()
         for info, (live, merged) in _compute_versions(factory.session, manager, infos, options):
             if info.kind.is_namespaced:
                 namespaces[info.namespace] = None
@@ -101,13 +107,13 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
                 uids.add(live["metadata"].get("uid", ""))
             warn_if_deleted(live)
             _write(info, live, merged, (Path(live_dir), Path(dir)), options)
-        for info in prunable_objects(factory, types, namespaces, uids, options["selector"]) if types else ():
+        for info in prunable_objects(factory, types, namespaces, uids, options.selector) if types else ():
             (Path(live_dir) / _file_name(info)).write_text(as_yaml(info.value) + "\n")
         _run_diff(live_dir, dir)
 
 
 def _compute_versions(
-    session: Session, manager: str, infos: Iterable[ResourceInfo], options: dict[str, Any]
+    session: Session, manager: str, infos: Iterable[ResourceInfo], options: DiffOptions
 ) -> Iterator[tuple[ResourceInfo, Versions]]:
     """Yield the objects with their live and merged versions, in order, with as many connections as --concurrency."""
 
@@ -115,7 +121,7 @@ def _compute_versions(
         writer = ObjectWriter(session=session, field_manager=manager, dry_run="server")
         return ApplyPatcher(writer=writer, schemas=PatchSchemas(session, uses_openapi=True))
 
-    if options["concurrency"] <= 1:
+    if options.concurrency <= 1:
         own = patcher(session)
         yield from ((info, _versions(own, info, options)) for info in infos)
         return
@@ -124,9 +130,9 @@ def _compute_versions(
 
     objects = list(infos)
     free: SimpleQueue[ApplyPatcher] = SimpleQueue()
-    sessions = [session.open_another() for _ in range(min(options["concurrency"], len(objects)))]
-    for other in sessions:
-        free.put(patcher(other))
+    sessions = [session.open_another() for _ in range(min(options.concurrency, len(objects)))]
+    for diff_session in sessions:
+        free.put(patcher(diff_session))
 
     def versions(info: ResourceInfo) -> Versions:
         own = free.get()
@@ -139,11 +145,11 @@ def _compute_versions(
         with ThreadPoolExecutor(max_workers=max(1, len(sessions))) as pool:
             yield from zip(objects, pool.map(versions, objects), strict=True)
     finally:
-        for other in sessions:
-            other.close()
+        for diff_session in sessions:
+            diff_session.close()
 
 
-def _versions(patcher: ApplyPatcher, info: ResourceInfo, options: dict[str, Any]) -> Versions:
+def _versions(patcher: ApplyPatcher, info: ResourceInfo, options: DiffOptions) -> Versions:
     """Return the live object, None if there is none, and the object that apply would make, by a dry run."""
     import msgspec
 
@@ -155,8 +161,8 @@ def _versions(patcher: ApplyPatcher, info: ResourceInfo, options: dict[str, Any]
                 raise
             live = None
         try:
-            if options["server_side"]:
-                force = {"force": "true" if options["force_conflicts"] else "false"}
+            if options.server_side:
+                force = {"force": "true" if options.force_conflicts else "false"}
                 return live, patcher.writer.patch(info, info.value, APPLY, force)
             if live is None:
                 return None, patcher.writer.create(info, info.value)
@@ -180,12 +186,12 @@ def _write(
     live: dict[str, Any] | None,
     merged: dict[str, Any],
     directories: tuple[Path, Path],
-    options: dict[str, Any],
+    options: DiffOptions,
 ) -> None:
-    if not options["show_managed_fields"]:
+    if not options.show_managed_fields:
         live, merged = without_managed_fields(live) if live is not None else None, without_managed_fields(merged)
     absent = ""
-    if not options["show_secrets"] and (info.kind.version, info.kind.kind) == ("v1", "Secret"):
+    if not options.show_secrets and (info.kind.version, info.kind.kind) == ("v1", "Secret"):
         live, merged = mask_secrets(live, merged)
         absent = "null\n"  # kubectl writes an absent Secret as null
     for directory, value in zip(directories, (live, merged), strict=True):

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.kubectl.command_line.shared_options import (
-    all_namespaces_option,
-    chunk_size_option,
-    output_options,
-    printer_of,
-)
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import bool_flag, string_flag, string_slice_flag
+from sampan.kubectl.command_line.shared_flags import all_namespaces_flag, chunk_size_flag
 from sampan.kubectl.errors import KubectlError, PlainError
 from sampan.kubectl.objects.targets import list_pages
+from sampan.kubectl.printers import OutputOptions, output_flags
 from sampan.kubectl.printers.objects import NamePrinter
 from sampan.kubectl.printers.table import escape_terminal_codes, table_lines
 
 
-@click.command("events", cls=KubectlCommand)
-@output_options()
-@click.option("-w", "--watch", is_flag=True, help="Watch for more events after listing them.")
-@all_namespaces_option()
-@click.option("--for", "object_name", default="", metavar="TYPE/NAME", help="Show only events of this object.")
-@click.option("--types", multiple=True, type=STRING_SLICE, metavar="TYPE,…", help="Types to show: Normal, Warning.")
-@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
-@chunk_size_option()
-@click.pass_obj
-def command(factory: Factory, /, **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsOptions:
+    output: OutputOptions = output_flags()
+    watch: bool = bool_flag("-w", "--watch", help="Watch for more events after listing them.")
+    all_namespaces: bool = all_namespaces_flag()
+    object_name: str = string_flag("--for", metavar="TYPE/NAME", help="Show only events of this object.")
+    types: tuple[str, ...] = string_slice_flag("--types", metavar="TYPE,…", help="Types to show: Normal, Warning.")
+    no_headers: bool = bool_flag("--no-headers", help="Print the table without the header line.")
+    chunk_size: int = chunk_size_flag()
+
+
+@KubectlCommand.define("events", EventsOptions)
+def command(factory: Factory, options: EventsOptions) -> None:
     """List events, oldest first."""
-    query = _selector(factory, options["object_name"])
-    types = {name.lower() for name in options["types"]}
+    query = _selector(factory, options.object_name)
+    types = {name.lower() for name in options.types}
     if types - {"normal", "warning"}:
         raise KubectlError("valid --types are Normal or Warning")
     output = EventOutput(options)
     kind = factory.kinds.find_by_kind("v1", "Event")
-    namespace = "" if options["all_namespaces"] else factory.namespace
-    if options["watch"]:
+    namespace = "" if options.all_namespaces else factory.namespace
+    if options.watch:
         for change in factory.session.lines(kind.collection(namespace), query | {"watch": "true"}):
             event = {"apiVersion": "v1", "kind": "Event", **(change.get("object") or {})}
             if change.get("type") in ("ADDED", "MODIFIED") and _has_type(event, types):
@@ -56,8 +56,8 @@ def command(factory: Factory, /, **options: Any) -> None:
         if _has_type(item, types)
     ]
     if not events:
-        where = "" if options["all_namespaces"] else f" in {factory.namespace} namespace"
-        click.echo(f"No events found{where}.", err=True)
+        scope = "" if options.all_namespaces else f" in {factory.namespace} namespace"
+        click.echo(f"No events found{scope}.", err=True)
         return
     output.print(sorted(events, key=_last_time), is_list=True)
 
@@ -96,9 +96,9 @@ def _last_time(event: Mapping[str, Any]) -> str:
 
 
 class EventOutput:
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._printer = printer_of(options, is_sorted=False) if options["output"] else None
-        self._has_headers, self._has_namespace = not options["no_headers"], bool(options["all_namespaces"])
+    def __init__(self, options: EventsOptions) -> None:
+        self._printer = options.output.printer(is_sorted=False) if options.output.format else None
+        self._has_headers, self._has_namespace = not options.no_headers, bool(options.all_namespaces)
         self._widths: list[int] = []
 
     def print(self, events: list[dict[str, Any]], *, is_list: bool) -> None:
@@ -116,9 +116,9 @@ class EventOutput:
             click.echo(line)
 
     def _row(self, event: Mapping[str, Any]) -> list[str]:
-        about = event.get("involvedObject") or {}
+        target = event.get("involvedObject") or {}
         namespace = [str((event.get("metadata") or {}).get("namespace", ""))] * self._has_namespace
-        subject = f"{about.get('kind', '')}/{about.get('name', '')}"
+        subject = f"{target.get('kind', '')}/{target.get('name', '')}"
         cells = [event.get("type", ""), event.get("reason", ""), subject, str(event.get("message", "")).strip()]
         return [*namespace, _interval(event), *map(escape_terminal_codes, cells)]
 

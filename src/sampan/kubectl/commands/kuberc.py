@@ -4,40 +4,46 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sampan.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand, KubectlGroup
+from sampan.kubectl.client.factory import Factory
+from sampan.kubectl.command import KubectlCommand, KubectlGroup
 from sampan.kubectl.command_line.flag_parser import quote_text
-from sampan.kubectl.command_line.preference_file import preference_path, read_document, write_document
-from sampan.kubectl.command_line.shared_options import output_options, printer_of
+from sampan.kubectl.command_line.flags import bool_flag, changed_flags, string_array_flag, string_flag
+from sampan.kubectl.command_line.preference_file import LATEST_VERSION, open_error, preference_path, read_document
 from sampan.kubectl.errors import KubectlError, PlainError
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.objects import as_yaml
+from sampan.machinery.pki.private_files import write_private
 
 _SECTIONS = ("defaults", "aliases", "credentialplugin")
 _POLICIES = ("AllowAll", "DenyAll", "Allowlist")
 
 
-@click.group("kuberc", cls=KubectlGroup)
-def command() -> None:
-    """Show and change preferences: default flags of commands, and aliases."""
+command = KubectlGroup("kuberc", help="Show and change preferences: default flags of commands, and aliases.")
 
 
-@command.command("view", cls=KubectlCommand)
-@output_options()
-@click.pass_context
-def view(ctx: click.Context, /, **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewPreferencesOptions:
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("view", ViewPreferencesOptions)
+def view(factory: Factory, options: ViewPreferencesOptions) -> None:
     """Print the preferences."""
-    path, is_named = _path(ctx)
+    path, is_named = _path(factory.options.kuberc)
     if not path.exists():
         _offer_file(path, is_named)
         return
     preferences = read_document(path)
     title = {key: preferences.get(key) for key in ("kind", "apiVersion")}
     preferences = title | preferences | {key: preferences.get(key) or [] for key in ("defaults", "aliases")}
-    printer = printer_of(options | {"output": options["output"] or "yaml"}, is_sorted=False)
-    printer.print(preferences)
+    output = options.output if options.output.format else replace(options.output, format="yaml")
+    output.printer(is_sorted=False).print(preferences)
 
 
 def _offer_file(path: Path, is_named: bool) -> None:
@@ -48,7 +54,7 @@ def _offer_file(path: Path, is_named: bool) -> None:
     click.echo(f"kuberc file not found at {path}")
     click.echo("Would you like to generate a default kuberc file with recommended options? (y/N): ", nl=False)
     if sys.stdin.readline().strip().lower() == "y":
-        write_document(path, {"defaults": _recommended_defaults()})
+        _write_document(path, {"defaults": _recommended_defaults()})
         click.echo(f"Updated {path}")
 
 
@@ -59,65 +65,79 @@ def _recommended_defaults() -> list[dict[str, Any]]:
     ]
 
 
-@command.command("set", cls=KubectlCommand)
-@click.option(
-    "--section", default="", metavar="SECTION", help="Section to change: defaults, aliases, credentialplugin."
-)
-@click.option("--command", "command_name", default="", metavar="COMMAND", help="Command, for example get or set env.")
-@click.option("--name", default="", metavar="NAME", help="Name of the alias.")
-@click.option("--policy", default="", metavar="POLICY", help="Policy for exec plug-ins: AllowAll, DenyAll, Allowlist.")
-@click.option("--option", multiple=True, metavar="FLAG=VALUE", help="Default value of a flag; repeatable.")
-@click.option("--prependarg", multiple=True, metavar="ARG", help="Argument before those of the command line.")
-@click.option("--appendarg", multiple=True, metavar="ARG", help="Argument after those of the command line.")
-@click.option("--allowlist-entry", multiple=True, metavar="command=NAME", help="Exec plug-in that is allowed.")
-@click.option("--overwrite", is_flag=True, help="Replace an entry that exists.")
-@click.pass_context
-def set_preference(ctx: click.Context, /, **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPreferenceOptions:
+    section: str = string_flag(
+        "--section", metavar="SECTION", help="Section to change: defaults, aliases, credentialplugin."
+    )
+    command_name: str = string_flag("--command", metavar="COMMAND", help="Command, for example get or set env.")
+    name: str = string_flag("--name", metavar="NAME", help="Name of the alias.")
+    policy: str = string_flag(
+        "--policy", metavar="POLICY", help="Policy for exec plug-ins: AllowAll, DenyAll, Allowlist."
+    )
+    option: tuple[str, ...] = string_array_flag(
+        "--option", metavar="FLAG=VALUE", help="Default value of a flag; repeatable."
+    )
+    prependarg: tuple[str, ...] = string_array_flag(
+        "--prependarg", metavar="ARG", help="Argument before those of the command line."
+    )
+    appendarg: tuple[str, ...] = string_array_flag(
+        "--appendarg", metavar="ARG", help="Argument after those of the command line."
+    )
+    allowlist_entry: tuple[str, ...] = string_array_flag(
+        "--allowlist-entry", metavar="command=NAME", help="Exec plug-in that is allowed."
+    )
+    overwrite: bool = bool_flag("--overwrite", help="Replace an entry that exists.")
+    changed_flags: frozenset[str] = changed_flags()
+
+
+@KubectlCommand.define("set", SetPreferenceOptions)
+def set_preference(factory: Factory, options: SetPreferenceOptions) -> None:
     """Set default flags of a command, or an alias."""
-    if "section" not in ctx.meta[CHANGED_FLAGS]:
+    if "section" not in options.changed_flags:
         raise PlainError('error: required flag(s) "section" not set')
-    path, _ = _path(ctx)
+    path, _ = _path(factory.options.kuberc)
     _check(options)
     preferences = read_document(path) if path.exists() else {}
-    flags = [_flag(text) for text in options["option"]]
-    if options["section"] == "defaults":
+    flags = [_flag(text) for text in options.option]
+    if options.section == "defaults":
         _set_defaults(preferences, options, flags)
-    elif options["section"] == "aliases":
+    elif options.section == "aliases":
         _set_alias(preferences, options, flags)
     else:
         _set_plugins(preferences, options)
-    write_document(path, preferences)
+    _write_document(path, preferences)
     click.echo(f"Updated {path}")
 
 
-def _path(ctx: click.Context) -> tuple[Path, bool]:
-    """Return the path of the file, and whether the user named it."""
-    path, is_named = preference_path(str(ctx.obj.flags.get("kuberc") or ""))
+def _path(flag: str) -> tuple[Path, bool]:
+    """Return the path of the file, and whether the user named it. `flag` is the value of --kuberc."""
+    path, is_named = preference_path(flag)
     if path is None:
         raise KubectlError("KUBERC is disabled via KUBERC=off environment variable")
     return path, is_named
 
 
-def _check(options: dict[str, Any]) -> None:
-    section = options["section"]
+def _check(options: SetPreferenceOptions) -> None:
+    section = options.section
     if section not in _SECTIONS:
         raise KubectlError(f'--section must be "defaults", "aliases", or "credentialplugin", got: {section}')
-    if section == "aliases" and not options["name"]:
+    if section == "aliases" and not options.name:
         raise KubectlError("--name is required when --section=aliases")
-    if section == "defaults" and options["name"]:
+    if section == "defaults" and options.name:
         raise KubectlError("--name should not be specified when --section=defaults")
-    if section == "defaults" and (options["prependarg"] or options["appendarg"]):
+    if section == "defaults" and (options.prependarg or options.appendarg):
         raise KubectlError("--prependarg and --appendarg are only valid for --section=aliases")
     if section != "credentialplugin":
-        if not options["command_name"]:
+        if not options.command_name:
             raise KubectlError("--command is required when --section=aliases or --section=defaults")
         return
-    if not options["policy"]:
+    if not options.policy:
         raise KubectlError("--policy is required when --section=credentialplugin")
-    if options["policy"] not in _POLICIES:
-        raise KubectlError(f' --policy must be  "AllowAll", "DenyAll", or "Allowlist", got: {options["policy"]}')
-    if (options["policy"] == "Allowlist") != bool(options["allowlist_entry"]):
-        verb = "is required" if options["policy"] == "Allowlist" else "may only be used"
+    if options.policy not in _POLICIES:
+        raise KubectlError(f' --policy must be  "AllowAll", "DenyAll", or "Allowlist", got: {options.policy}')
+    if (options.policy == "Allowlist") != bool(options.allowlist_entry):
+        verb = "is required" if options.policy == "Allowlist" else "may only be used"
         raise KubectlError(f"--allowlist-entry {verb} when --section=credentialplugin and --policy=Allowlist")
 
 
@@ -128,25 +148,25 @@ def _flag(text: str) -> dict[str, str]:
     return {"name": name.lstrip("-"), "default": value}
 
 
-def _set_defaults(preferences: dict[str, Any], options: dict[str, Any], flags: list[dict[str, str]]) -> None:
+def _set_defaults(preferences: dict[str, Any], options: SetPreferenceOptions, flags: list[dict[str, str]]) -> None:
     defaults = preferences["defaults"] = list(preferences.get("defaults") or ())
-    name = options["command_name"]
+    name = options.command_name
     for entry in defaults:
         if entry.get("command") == name:
-            if not options["overwrite"]:
+            if not options.overwrite:
                 raise KubectlError(f"defaults for command {quote_text(name)} already exist, use --overwrite to replace")
             entry["options"] = flags or entry.get("options")
             return
     defaults.append({"command": name, "options": flags})
 
 
-def _set_alias(preferences: dict[str, Any], options: dict[str, Any], flags: list[dict[str, str]]) -> None:
+def _set_alias(preferences: dict[str, Any], options: SetPreferenceOptions, flags: list[dict[str, str]]) -> None:
     aliases = preferences["aliases"] = list(preferences.get("aliases") or ())
-    present = next((entry for entry in aliases if entry.get("name") == options["name"]), None)
-    if present is not None and not options["overwrite"]:
-        raise KubectlError(f"alias {quote_text(options['name'])} already exists, use --overwrite to replace")
-    values = {"prependArgs": list(options["prependarg"]), "appendArgs": list(options["appendarg"]), "options": flags}
-    entry = {"name": options["name"], "command": options["command_name"]}
+    present = next((entry for entry in aliases if entry.get("name") == options.name), None)
+    if present is not None and not options.overwrite:
+        raise KubectlError(f"alias {quote_text(options.name)} already exists, use --overwrite to replace")
+    values = {"prependArgs": list(options.prependarg), "appendArgs": list(options.appendarg), "options": flags}
+    entry: dict[str, Any] = {"name": options.name, "command": options.command_name}
     entry |= {key: value or (present or {}).get(key) for key, value in values.items()}
     entry = {key: value for key, value in entry.items() if value}
     if present is None:
@@ -155,9 +175,9 @@ def _set_alias(preferences: dict[str, Any], options: dict[str, Any], flags: list
         aliases[aliases.index(present)] = entry
 
 
-def _set_plugins(preferences: dict[str, Any], options: dict[str, Any]) -> None:
+def _set_plugins(preferences: dict[str, Any], options: SetPreferenceOptions) -> None:
     entries = []
-    for pair in (pair for text in options["allowlist_entry"] for pair in text.split(",")):
+    for pair in (pair for text in options.allowlist_entry for pair in text.split(",")):
         name, equals, value = pair.partition("=")
         if not equals:
             raise KubectlError(f"improperly formatted allowlist entry: {quote_text(pair)}")
@@ -166,6 +186,19 @@ def _set_plugins(preferences: dict[str, Any], options: dict[str, Any]) -> None:
         if not value.strip():
             raise KubectlError(f"empty value in allowlist entry for field {quote_text(name)}")
         entries.append({"command": value})
-    preferences["credentialPluginPolicy"] = options["policy"]
+    preferences["credentialPluginPolicy"] = options.policy
     if entries:
         preferences["credentialPluginAllowlist"] = entries
+
+
+def _write_document(path: Path, preferences: dict[str, Any]) -> None:
+    value = {"apiVersion": LATEST_VERSION, "kind": "Preference", "defaults": None, "aliases": None, **preferences}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(path, (as_yaml(value) + "\n").encode())
+    except OSError as error:
+        raise KubectlError(f"failed to write kuberc file: {open_error(path, error)}") from None
+
+
+command.add_command(view)
+command.add_command(set_preference)

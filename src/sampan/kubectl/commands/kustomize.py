@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.client.factory import Factory
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.kustomization import build
 from sampan.kubectl.printers import as_yaml
 
-_REFUSED = ("enable_alpha_plugins", "enable_helm", "enable_exec", "enable_star", "network")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KustomizeOptions:
+    words: tuple[str, ...] = arguments()
+    output: str = string_flag("-o", "--output", metavar="PATH", help="File or directory to write the objects to.")
+    load_restrictor: str = string_flag(
+        "--load-restrictor",
+        default="LoadRestrictionsRootOnly",
+        metavar="RULE",
+        hidden=True,
+        help="Files must always be below the directory of the kustomization.",
+    )
+    reorder: str = string_flag("--reorder", metavar="RULE", hidden=True, help="Order of the objects: always legacy.")
+    enable_alpha_plugins: bool = bool_flag(
+        "--enable-alpha-plugins", hidden=True, help="Plug-ins of kustomizations are refused."
+    )
+    enable_helm: bool = bool_flag("--enable-helm", hidden=True, help="Helm charts in kustomizations are refused.")
+    enable_managedby_label: bool = bool_flag(
+        "--enable-managedby-label", hidden=True, help="Has no effect: the label managed-by is not added."
+    )
+    network: bool = bool_flag("--network", hidden=True, help="Plug-ins with network access are refused.")
 
 
-@click.command("kustomize", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option("-o", "--output", default="", metavar="PATH", help="File or directory to write the objects to.")
-@click.option(
-    "--load-restrictor",
-    default="LoadRestrictionsRootOnly",
-    metavar="RULE",
-    hidden=True,
-    help="Files must always be below the directory of the kustomization.",
-)
-@click.option("--reorder", default="", metavar="RULE", hidden=True, help="Order of the objects: always legacy.")
-@click.option("--enable-alpha-plugins", is_flag=True, hidden=True, help="Plug-ins of kustomizations are refused.")
-@click.option("--enable-helm", is_flag=True, hidden=True, help="Helm charts in kustomizations are refused.")
-@click.option(
-    "--enable-managedby-label", is_flag=True, hidden=True, help="Has no effect: the label managed-by is not added."
-)
-@click.option("--network", is_flag=True, hidden=True, help="Plug-ins with network access are refused.")
-@click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
+@KubectlCommand.define("kustomize", KustomizeOptions)
+def command(factory: Factory, options: KustomizeOptions) -> None:
     """Print the objects of a kustomization."""
-    if len(words) > 1:
+    if len(options.words) > 1:
         raise KubectlError("specify one path to kustomization.yaml")
-    for name in _REFUSED:
-        if options.get(name):
-            raise KubectlError(f"--{name.replace('_', '-')} is not supported")
-    values = build(words[0] if words else ".")
+    refused = {
+        "enable-alpha-plugins": options.enable_alpha_plugins,
+        "enable-helm": options.enable_helm,
+        "network": options.network,
+    }
+    for flag, is_set in refused.items():
+        if is_set:
+            raise KubectlError(f"--{flag} is not supported")
+    values = build(options.words[0] if options.words else ".")
     text = "---\n".join(f"{as_yaml(value)}\n" for value in values)
-    if not options["output"]:
+    if not options.output:
         click.echo(text, nl=False)
         return
-    path = Path(options["output"])
+    path = Path(options.output)
     try:
         if not path.is_dir():
             path.write_text(text)
@@ -56,6 +66,3 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
             (path / name).write_text(f"{as_yaml(value)}\n")
     except OSError as error:
         raise KubectlError(f"open {path}: {(error.strerror or str(error)).lower()}") from None
-
-
-__all__ = ["build", "command"]

@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from sampan.api import names
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
 from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.flags import bool_flag
 from sampan.kubectl.command_line.pairs import split_pairs
-from sampan.kubectl.command_line.shared_options import dry_run_of
-from sampan.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.kubectl.objects.metadata_change import (
+from sampan.kubectl.command_line.shared_flags import dry_run_strategy, field_manager_flag
+from sampan.kubectl.commands.metadata_change import (
+    MetadataOptions,
     check_selection,
-    metadata_options,
     print_entries,
     replace_entries,
     select_infos,
     send_change,
 )
-from sampan.kubectl.objects.object_writer import ObjectWriter, ResultPrinter
+from sampan.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.kubectl.objects.object_writer import ObjectWriter
+from sampan.kubectl.printers.results import ResultPrinter
 
 
-@click.command("label", cls=KubectlCommand)
-@metadata_options("label", "kubectl-label")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelOptions(MetadataOptions):
+    overwrite: bool = bool_flag("--overwrite", help="Allow changes of existing labels.")
+    lists: bool = bool_flag("--list", help="Show the labels of the objects.")
+    field_manager: str = field_manager_flag("kubectl-label")
+
+
+@KubectlCommand.define("label", LabelOptions)
+def command(factory: Factory, options: LabelOptions) -> None:
     """Change the labels of objects."""
-    dry_run = dry_run_of(options)
-    resources, pairs = split_pairs(words, "label")
+    dry_run = dry_run_strategy(options.dry_run)
+    resources, pairs = split_pairs(options.words, "label")
     added, removed = parse_labels(pairs)
     check_selection(resources, options, dry_run, example="pod")
-    if not (added or removed or options["lists"]):
+    if not (added or removed or options.lists):
         raise KubectlError("at least one label update is required")
-    printer = ResultPrinter(options)
+    printer = ResultPrinter(options.output, dry_run)
     errors = ErrorAggregate()
     infos, is_single = select_infos(factory, resources, options, errors)
-    is_local = dry_run == "client" or options["local"] or options["lists"]
+    is_local = dry_run == "client" or options.local or options.lists
     for info in infos:
         with errors.collect():
             current = info.value["metadata"].get("labels") or {}
@@ -47,12 +54,12 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
                 for key in removed:
                     if key not in current:
                         click.echo(f"label {quote_text(key)} not found.")
-            operation, labels = change_labels(current, added, removed, overwrite=options["overwrite"])
-            value = replace_entries(info.value, "labels", labels, options["resource_version"])
+            operation, labels = change_labels(current, added, removed, overwrite=options.overwrite)
+            value = replace_entries(info.value, "labels", labels, options.resource_version)
             if not is_local and operation != "not labeled":
-                writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+                writer = ObjectWriter(session=factory.session, field_manager=options.field_manager, dry_run=dry_run)
                 send_change(writer, info, value, options)
-            if options["lists"]:
+            if options.lists:
                 print_entries(info, value, "labels", is_single=is_single)
             else:
                 printer.print(value, operation)

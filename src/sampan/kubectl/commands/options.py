@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import click
 
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.global_options import GLOBAL_OPTIONS
+from sampan.kubectl.client.factory import Factory
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.global_options import GLOBAL_FLAGS
+from sampan.kubectl.command_line.shared_flags import NoOptions
 
 
-@click.command("options", cls=KubectlCommand)
-@click.pass_context
-def command(ctx: click.Context, /) -> None:
+@KubectlCommand.define("options", NoOptions)
+def command(factory: Factory, options: NoOptions) -> None:
     """List the flags that every command takes."""
     click.echo("The following options can be passed to any command:\n")
+    ctx = click.get_current_context()
     formatter = ctx.make_formatter()
-    formatter.write_dl([record for option in GLOBAL_OPTIONS if (record := option.get_help_record(ctx)) is not None])
+    formatter.write_dl([record for option in GLOBAL_FLAGS if (record := option.get_help_record(ctx)) is not None])
     click.echo(formatter.getvalue(), nl=False)

@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand, command_line_text
 from sampan.kubectl.command_line.flag_parser import quote_text
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
+from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
     filename_flags,
-    filename_options,
-    output_options,
-    subresource_option,
+    record_flag,
+    subresource_flag,
 )
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
-from sampan.kubectl.objects.object_writer import (
-    CHANGE_CAUSE,
-    JSON_PATCH,
-    MERGE,
-    STRATEGIC,
-    ObjectWriter,
-    ResultPrinter,
-    change_cause,
-    record_option,
-)
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.object_writer import CHANGE_CAUSE, JSON_PATCH, MERGE, STRATEGIC, ObjectWriter
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceInfo, ResourceSelection, ResourceSource
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 _TYPES = {"json": JSON_PATCH, "merge": MERGE, "strategic": STRATEGIC}
 
 
-@click.command("patch", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@record_option()
-@output_options()
-@click.option("-p", "--patch", "patch_text", default="", metavar="PATCH", help="Patch in JSON or YAML.")
-@click.option("--patch-file", default="", metavar="FILE", help="File with the patch.")
-@click.option("--type", "patch_type", default="strategic", metavar="json|merge|strategic", help="Type of the patch.")
-@dry_run_option()
-@filename_options("to patch")
-@click.option("--local", is_flag=True, help="Patch the content of the file, not the object on the server.")
-@field_manager_option("kubectl-patch")
-@subresource_option("Patch this subresource of the object.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchOptions:
+    words: tuple[str, ...] = arguments()
+    record: bool = record_flag()
+    output: OutputOptions = output_flags()
+    patch_text: str = string_flag("-p", "--patch", metavar="PATCH", help="Patch in JSON or YAML.")
+    patch_file: str = string_flag("--patch-file", metavar="FILE", help="File with the patch.")
+    patch_type: str = string_flag(
+        "--type", default="strategic", metavar="json|merge|strategic", help="Type of the patch."
+    )
+    dry_run: str = dry_run_flag()
+    files: FilenameOptions = filename_flags("to patch")
+    local: bool = bool_flag("--local", help="Patch the content of the file, not the object on the server.")
+    field_manager: str = field_manager_flag("kubectl-patch")
+    subresource: str = subresource_flag("Patch this subresource of the object.")
+
+
+@KubectlCommand.define("patch", PatchOptions)
+def command(factory: Factory, options: PatchOptions) -> None:
     """Change fields of an object."""
-    dry_run, printer = dry_run_of(options), ResultPrinter(options, dry_run="none")
-    _check_flags(words, options, dry_run)
-    media_type = _TYPES[options["patch_type"].lower() or "strategic"]
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, "none")
+    _check_flags(options.words, options, dry_run)
+    media_type = _TYPES[options.patch_type.lower() or "strategic"]
     patch = _read_patch(options)
-    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
-    is_local = options["local"] or dry_run == "client"
+    writer = ObjectWriter(session=factory.session, field_manager=options.field_manager, dry_run=dry_run)
+    is_local = options.local or dry_run == "client"
     errors, count = ErrorAggregate(), 0
-    builder = factory.resources(
-        words=words, files=filename_flags(options), subresource=options["subresource"], is_local=options["local"]
+    builder = ResourceBuilder(
+        factory,
+        ResourceSelection(words=options.words, subresource=options.subresource),
+        ResourceSource(files=options.files, is_local=options.local),
     )
     for info in builder.infos(errors):
         count += 1
@@ -74,34 +75,34 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         raise KubectlError("no objects passed to patch")
 
 
-def _check_flags(words: tuple[str, ...], options: dict[str, Any], dry_run: str) -> None:
-    if options["patch_text"] and options["patch_file"]:
+def _check_flags(words: tuple[str, ...], options: PatchOptions, dry_run: str) -> None:
+    if options.patch_text and options.patch_file:
         raise KubectlError("cannot specify --patch and --patch-file together")
-    if not (options["patch_text"] or options["patch_file"]):
+    if not (options.patch_text or options.patch_file):
         raise KubectlError("must specify --patch or --patch-file containing the contents of the patch")
-    if options["local"] and words:
+    if options.local and words:
         raise KubectlError("cannot specify --local and server resources")
-    if options["local"] and dry_run == "server":
+    if options.local and dry_run == "server":
         raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
-    if options["patch_type"] and options["patch_type"].lower() not in _TYPES:
-        kind = quote_text(options["patch_type"])
+    if options.patch_type and options.patch_type.lower() not in _TYPES:
+        kind = quote_text(options.patch_type)
         raise KubectlError(f"--type must be one of [json merge strategic], not {kind}")
 
 
-def _read_patch(options: dict[str, Any]) -> bytes:
+def _read_patch(options: PatchOptions) -> bytes:
     """Return the patch as JSON. A patch that begins like a JSON object is sent as it is, so that the server reports
     errors in it."""
     import msgspec
 
     from sampan.api.codec import yaml
 
-    text = str(options["patch_text"])
+    text = str(options.patch_text)
     data = text.encode()
-    if options["patch_file"]:
+    if options.patch_file:
         try:
-            data = Path(options["patch_file"]).read_bytes()
+            data = Path(options.patch_file).read_bytes()
         except OSError as error:
-            reason = f"open {options['patch_file']}: {(error.strerror or str(error)).lower()}"
+            reason = f"open {options.patch_file}: {(error.strerror or str(error)).lower()}"
             raise KubectlError(f"unable to read patch file: {reason}") from None
     if data.lstrip().startswith(b"{"):
         return data
@@ -112,7 +113,7 @@ def _read_patch(options: dict[str, Any]) -> bytes:
 
 
 def _patch(
-    writer: ObjectWriter, info: ResourceInfo, patch: bytes, media_type: str, options: dict[str, Any]
+    writer: ObjectWriter, info: ResourceInfo, patch: bytes, media_type: str, options: PatchOptions
 ) -> dict[str, Any]:
     try:
         value = writer.patch(info, patch, media_type)
@@ -121,8 +122,8 @@ def _patch(
             kind = f"{info.kind.api_version}, Kind={info.kind.kind}"
             raise KubectlError(f"{media_type} is not supported by {kind}: {error.error.message}") from None
         raise
-    if options["record"]:
-        annotations = {CHANGE_CAUSE: change_cause()}
+    if options.record:
+        annotations = {CHANGE_CAUSE: command_line_text()}
         value = writer.patch(info, {"metadata": {"annotations": annotations}}, MERGE)
     return value
 

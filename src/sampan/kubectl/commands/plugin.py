@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand, KubectlGroup
+from sampan.kubectl.command import KubectlCommand, KubectlGroup
+from sampan.kubectl.command_line.flags import bool_flag
 from sampan.kubectl.commands import COMMANDS
 from sampan.kubectl.errors import KubectlError
 
 _PREFIXES = ("kubectl-",)
 
 
-@click.group("plugin", cls=KubectlGroup)
-def command() -> None:
-    """List plug-ins: programs on the PATH whose names start with kubectl-."""
+command = KubectlGroup("plugin", help="List plug-ins: programs on the PATH whose names start with kubectl-.")
 
 
-@command.command("list", cls=KubectlCommand)
-@click.option("--name-only", is_flag=True, help="Print only the names of the plug-ins, without their directories.")
-@click.pass_obj
-def list_plugins(factory: Factory, /, name_only: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPluginsOptions:
+    name_only: bool = bool_flag("--name-only", help="Print only the names of the plug-ins, without their directories.")
+
+
+@KubectlCommand.define("list", ListPluginsOptions)
+def list_plugins(factory: Factory, options: ListPluginsOptions) -> None:
     """List the plug-ins on the PATH, and warn about those that cannot be used."""
     paths = list(_plugin_paths())
     if not paths:
@@ -34,7 +37,7 @@ def list_plugins(factory: Factory, /, name_only: bool) -> None:
     count = 0
     for path in paths:
         name = os.path.basename(path)
-        click.echo(name if name_only else path)
+        click.echo(name if options.name_only else path)
         for warning in _warnings(path, name, paths_by_name):
             click.echo(f"  - {warning}", err=True)
             count += 1
@@ -75,15 +78,18 @@ def _warnings(path: str, name: str, paths_by_name: dict[str, str]) -> Iterator[s
         yield f"warning: {path} is overshadowed by a similarly named plugin: {paths_by_name[name]}"
 
 
-def run_plugin(args: Sequence[str], *, least: int = 1) -> None:
+def run_plugin(args: Sequence[str], *, min_words: int = 1) -> None:
     """Replace this process by a plug-in. The words before the first flag name it, and the longest name that exists
-    wins. At least `least` words must match. Return if there is no such plug-in."""
+    wins. At least `min_words` words must match. Return if there is no such plug-in."""
     words: list[str] = []
     for arg in args:
         if arg.startswith("-"):
             break
         words.append(arg.replace("-", "_"))
-    for count in range(len(words), least - 1, -1):
+    for count in range(len(words), min_words - 1, -1):
         path = shutil.which(f"kubectl-{'-'.join(words[:count])}")
         if path is not None:
             os.execv(path, [path, *args[count:]])
+
+
+command.add_command(list_plugins)

@@ -11,16 +11,16 @@ import contextlib
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.client.sockets import open_port_forward
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, duration_flag, string_slice_flag
 from sampan.kubectl.errors import KubectlError, ServerError, UsageError
 from sampan.kubectl.objects.pod_selection import Pod, activity_order, pods_of_object, target_object
 from sampan.machinery.multiplex.port_forward import PortForwardSession
@@ -33,38 +33,35 @@ _CHECK_INTERVAL_S = 1.0
 _NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
-@click.command("port-forward", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option(
-    "--pod-running-timeout",
-    type=DURATION,
-    default=60.0,
-    metavar="T",
-    help="Time to wait for a running pod. Default: 1m.",
-)
-@click.option(
-    "--address",
-    multiple=True,
-    type=STRING_SLICE,
-    default=["localhost"],
-    metavar="LIST",
-    help="Comma-separated local addresses to listen on: IP addresses or localhost.",
-)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortForwardOptions:
+    words: tuple[str, ...] = arguments()
+    pod_running_timeout: float = duration_flag(
+        "--pod-running-timeout", default_s=60.0, metavar="T", help="Time to wait for a running pod. Default: 1m."
+    )
+    address: tuple[str, ...] = string_slice_flag(
+        "--address",
+        default=("localhost",),
+        metavar="LIST",
+        help="Comma-separated local addresses to listen on: IP addresses or localhost.",
+    )
+
+
+@KubectlCommand.define("port-forward", PortForwardOptions)
+def command(factory: Factory, options: PortForwardOptions) -> None:
     """Forward local ports to a pod."""
-    if len(words) < 2:
+    if len(options.words) < 2:
         raise UsageError("TYPE/NAME and list of ports are required for port-forward")
-    obj = target_object(factory, words[0])
-    timeout_s = options["pod_running_timeout"]
+    obj = target_object(factory, options.words[0])
+    timeout_s = options.pod_running_timeout
     pods, is_pod = pods_of_object(factory.session, obj, "attach to", activity_order, timeout_s=timeout_s)
-    pairs = [_pair(text, obj, pods[0]) for text in words[1:]]
+    pairs = [_pair(text, obj, pods[0]) for text in options.words[1:]]
     phase = (pods[0].get("status") or {}).get("phase")
     if phase != "Running":
         raise KubectlError(f"unable to forward port because pod is not running. Current status={phase}")
     ports = [_numbers(local, remote) for local, remote in pairs]
     forwarder = PortForwarder(
-        session=factory.session, target=None if is_pod else obj, ports=ports, hosts=_hosts(options["address"])
+        session=factory.session, target=None if is_pod else obj, ports=ports, hosts=_hosts(options.address)
     )
     with suppress(KeyboardInterrupt):
         asyncio.run(forwarder.run(pods[0], timeout_s))

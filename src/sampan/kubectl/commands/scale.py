@@ -3,79 +3,73 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
+from sampan.kubectl.command import KubectlCommand, command_line_text
+from sampan.kubectl.command_line.flags import arguments, duration_flag, int_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    all_flag,
+    dry_run_flag,
+    dry_run_strategy,
     filename_flags,
-    filename_options,
-    output_options,
-    selector_option,
+    record_flag,
+    selector_flag,
 )
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
-from sampan.kubectl.objects.object_writer import (
-    CHANGE_CAUSE,
-    MERGE,
-    ObjectWriter,
-    ResultPrinter,
-    change_cause,
-    record_option,
-)
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.object_writer import CHANGE_CAUSE, MERGE, ObjectWriter
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceInfo, ResourceSelection, ResourceSource
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 _RETRY_S = 1.0
 _RETRY_LIMIT_S = 300.0
 
 
-@click.command("scale", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@record_option()
-@output_options()
-@click.option("--all", "selects_all", is_flag=True, help="Select all objects of the types in the namespace.")
-@click.option("--resource-version", default="", metavar="VERSION", help="Only scale the object at this version.")
-@click.option(
-    "--current-replicas",
-    type=click.INT,
-    default=-1,
-    metavar="N",
-    help="Only scale from this number of replicas; -1 for any.",
-)
-@click.option("--replicas", type=click.INT, default=0, required=True, metavar="N", help="New number of replicas.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=DURATION,
-    default=0.0,
-    metavar="TIME",
-    help="How long to wait until the number of replicas is reached; 0 does not wait.",
-)
-@filename_options("to scale")
-@dry_run_option()
-@selector_option()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleOptions:
+    words: tuple[str, ...] = arguments()
+    record: bool = record_flag()
+    output: OutputOptions = output_flags()
+    selects_all: bool = all_flag()
+    resource_version: str = string_flag(
+        "--resource-version", metavar="VERSION", help="Only scale the object at this version."
+    )
+    current_replicas: int = int_flag(
+        "--current-replicas", default=-1, metavar="N", help="Only scale from this number of replicas; -1 for any."
+    )
+    replicas: int = int_flag("--replicas", default=0, required=True, metavar="N", help="New number of replicas.")
+    timeout_s: float = duration_flag(
+        "--timeout",
+        default_s=0.0,
+        metavar="TIME",
+        help="How long to wait until the number of replicas is reached; 0 does not wait.",
+    )
+    files: FilenameOptions = filename_flags("to scale")
+    dry_run: str = dry_run_flag()
+    selector: str = selector_flag()
+
+
+@KubectlCommand.define("scale", ScaleOptions)
+def command(factory: Factory, options: ScaleOptions) -> None:
     """Set the number of replicas of a deployment, replica set, replication controller or stateful set."""
-    dry_run, printer, replicas = dry_run_of(options), ResultPrinter(options), options["replicas"]
+    dry_run, replicas = dry_run_strategy(options.dry_run), options.replicas
+    printer = ResultPrinter(options.output, dry_run)
     if replicas < 0:
         raise KubectlError("The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0")
-    if options["current_replicas"] < -1:
+    if options.current_replicas < -1:
         raise KubectlError("The --current-replicas must specify an integer of -1 or greater")
     errors = ErrorAggregate()
-    builder = factory.resources(
-        words=words,
-        files=filename_flags(options),
-        selector=options["selector"],
-        allows_all=options["selects_all"],
+    builder = ResourceBuilder(
+        factory,
+        ResourceSelection(words=options.words, selector=options.selector, allows_all=options.selects_all),
+        ResourceSource(files=options.files),
     )
     infos = list(builder.infos(errors))
-    if options["resource_version"] and len(infos) > 1:
+    if options.resource_version and len(infos) > 1:
         raise KubectlError("cannot use --resource-version with multiple resources")
     if not infos:
         errors.raise_any()
@@ -84,10 +78,10 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         actual = replicas
         if dry_run != "client":
             actual = _scale(factory.session, info, dry_run, options)
-            if options["timeout_s"] and dry_run == "none":
-                _wait(factory.session, info, replicas, options["timeout_s"])
-            if options["record"]:
-                patch = {"metadata": {"annotations": {CHANGE_CAUSE: change_cause()}}}
+            if options.timeout_s and dry_run == "none":
+                _wait(factory.session, info, replicas, options.timeout_s)
+            if options.record:
+                patch = {"metadata": {"annotations": {CHANGE_CAUSE: command_line_text()}}}
                 ObjectWriter(session=factory.session).patch(info, patch, MERGE)
         value = info.value
         if info.kind.group in ("", "apps"):
@@ -96,7 +90,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     errors.raise_any()
 
 
-def _scale(session: Session, info: ResourceInfo, dry_run: str, options: dict[str, Any]) -> int:
+def _scale(session: Session, info: ResourceInfo, dry_run: str, options: ScaleOptions) -> int:
     """Change the scale subresource and return its number of replicas. Retry after a conflict."""
     deadline = time.monotonic() + _RETRY_LIMIT_S
     while True:
@@ -108,18 +102,18 @@ def _scale(session: Session, info: ResourceInfo, dry_run: str, options: dict[str
         time.sleep(_RETRY_S)
 
 
-def _change_scale(session: Session, info: ResourceInfo, dry_run: str, options: dict[str, Any]) -> int:
+def _change_scale(session: Session, info: ResourceInfo, dry_run: str, options: ScaleOptions) -> int:
     path, query = f"{info.path}/scale", {"dryRun": "All"} if dry_run == "server" else {}
-    version, current_replicas = options["resource_version"], options["current_replicas"]
+    version, current_replicas = options.resource_version, options.current_replicas
     if current_replicas == -1 and not version:
-        body = {"spec": {"replicas": options["replicas"]}}
+        body = {"spec": {"replicas": options.replicas}}
         return _replicas(session.send("PATCH", path, query, body=body, content_type=MERGE))
     scale = session.get(path)
     if current_replicas != -1 and _replicas(scale) != current_replicas:
         raise KubectlError(f"Expected replicas to be {current_replicas}, was {_replicas(scale)}")
     if version and scale["metadata"].get("resourceVersion") != version:
         raise KubectlError(f"Expected resource version to be {version}, was {scale['metadata'].get('resourceVersion')}")
-    scale["spec"] = {**(scale.get("spec") or {}), "replicas": options["replicas"]}
+    scale["spec"] = {**(scale.get("spec") or {}), "replicas": options.replicas}
     return _replicas(session.send("PUT", path, query, body=scale))
 
 

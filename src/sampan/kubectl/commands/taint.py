@@ -6,46 +6,52 @@ The text form of taints and their effect on a list of taints are those of `cmd/t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import click
+from dataclasses import dataclass
 
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
-    output_options,
-    selector_option,
-    validate_option,
-    validation_of,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag
+from sampan.kubectl.command_line.shared_flags import (
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
+    selector_flag,
+    validate_flag,
+    validation_directive,
 )
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, UsageError
-from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter
 from sampan.kubectl.objects.patch_metadata import strategic_patch
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceSelection
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 from sampan.machinery.cli_errors import CliError
 
 Taint = dict[str, str]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-@click.command("taint", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@output_options()
-@dry_run_option()
-@validate_option()
-@selector_option()
-@click.option("--overwrite", is_flag=True, help="Allow changes of existing taints.")
-@click.option("--all", "selects_all", is_flag=True, help="Select all nodes of the cluster.")
-@field_manager_option("kubectl-taint")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaintOptions:
+    words: tuple[str, ...] = arguments()
+    output: OutputOptions = output_flags()
+    dry_run: str = dry_run_flag()
+    validate: str = validate_flag()
+    selector: str = selector_flag()
+    overwrite: bool = bool_flag("--overwrite", help="Allow changes of existing taints.")
+    selects_all: bool = bool_flag("--all", help="Select all nodes of the cluster.")
+    field_manager: str = field_manager_flag("kubectl-taint")
+
+
+@KubectlCommand.define("taint", TaintOptions)
+def command(factory: Factory, options: TaintOptions) -> None:
     """Change the taints of nodes."""
-    dry_run, validation, printer = dry_run_of(options), validation_of(options), ResultPrinter(options, dry_run="none")
-    resources, texts = _split_words(words)
+    dry_run = dry_run_strategy(options.dry_run)
+    validation = validation_directive(options.validate)
+    printer = ResultPrinter(options.output, "none")
+    resources, texts = _split_words(options.words)
     try:
         added, removed = parse_taint_changes(texts)
     except CliError as error:
@@ -55,24 +61,27 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         raise KubectlError(f"invalid resource type {resources[0].lower()}, only node types are supported")
     check_conflicts(added, removed)
     _check_flags(resources, options)
-    is_selection = options["selects_all"] or options["selector"]
-    builder = factory.resources(
-        words=["node"] if is_selection else ["node", *resources[1:]],
-        selector=options["selector"],
-        selects_all=options["selects_all"],
+    is_selection = options.selects_all or options.selector
+    builder = ResourceBuilder(
+        factory,
+        ResourceSelection(
+            words=["node"] if is_selection else ["node", *resources[1:]],
+            selector=options.selector,
+            selects_all=options.selects_all,
+        ),
     )
     writer = ObjectWriter(
-        session=factory.session, field_manager=options["field_manager"], dry_run=dry_run, validation=validation
+        session=factory.session, field_manager=options.field_manager, dry_run=dry_run, validation=validation
     )
     errors = ErrorAggregate()
     for info in builder.infos(errors):
         with errors.collect():
             spec = info.value.get("spec") or {}
             operation, taints = change_taints(
-                spec.get("taints") or (), added, removed, overwrite=options["overwrite"], node=info.name
+                spec.get("taints") or (), added, removed, overwrite=options.overwrite, node=info.name
             )
-            kept = {key: part for key, part in spec.items() if key != "taints"}
-            value = {**info.value, "spec": kept | ({"taints": taints} if taints else {})}
+            remaining_spec = {key: part for key, part in spec.items() if key != "taints"}
+            value = {**info.value, "spec": remaining_spec | ({"taints": taints} if taints else {})}
             if dry_run != "client":
                 value = writer.patch(info, strategic_patch(info, value), STRATEGIC)
             printer.print(value, operation)
@@ -96,10 +105,10 @@ def _split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return resources, taints
 
 
-def _check_flags(resources: Sequence[str], options: dict[str, Any]) -> None:
-    if options["selects_all"] and options["selector"]:
+def _check_flags(resources: Sequence[str], options: TaintOptions) -> None:
+    if options.selects_all and options.selector:
         raise KubectlError("setting 'all' parameter with a non empty selector is prohibited")
-    if not (options["selects_all"] or options["selector"]) and len(resources) < 2:
+    if not (options.selects_all or options.selector) and len(resources) < 2:
         raise KubectlError("at least one resource name must be specified since 'all' parameter is not set")
 
 
@@ -114,7 +123,7 @@ def parse_taint_changes(texts: Sequence[str]) -> tuple[list[Taint], list[Taint]]
         taint = _parse_taint(text)
         if "effect" not in taint:
             raise CliError(f"invalid taint spec: {text}")
-        if any(is_same_taint(taint, other) for other in added):
+        if any(is_same_taint(taint, added_taint) for added_taint in added):
             shown = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
             raise CliError(f"duplicated taints with the same key and effect: {shown}")
         added.append(taint)
@@ -144,14 +153,14 @@ def _parse_taint(text: str) -> Taint:
 
 def check_conflicts(added: Sequence[Taint], removed: Sequence[Taint]) -> None:
     conflicts = [
-        f"{other['key']}={other.get('effect', '')}"
+        f"{removal['key']}={removal.get('effect', '')}"
         for taint in added
-        for other in removed
-        if taint["key"] == other["key"] and other.get("effect", taint["effect"]) == taint["effect"]
+        for removal in removed
+        if taint["key"] == removal["key"] and removal.get("effect", taint["effect"]) == taint["effect"]
     ]
     if conflicts:
-        what = ", ".join(conflicts)
-        raise CliError(f"can not both modify and remove the following taint(s) in the same command: {what}")
+        keys = ", ".join(conflicts)
+        raise CliError(f"can not both modify and remove the following taint(s) in the same command: {keys}")
 
 
 def change_taints(
@@ -160,7 +169,7 @@ def change_taints(
     """Return the operation that kubectl reports, and the taints after it. Raise CliError for a taint that exists (if
     `overwrite` is not set), and for a removed one that does not."""
     if not overwrite:
-        existing = [taint["key"] for taint in added for other in current if is_same_taint(taint, other)]
+        existing = [taint["key"] for taint in added for current_taint in current if is_same_taint(taint, current_taint)]
         if existing:
             keys = ",".join(existing)
             raise CliError(f"node {node} already has {keys} taint(s) with same effect(s) and --overwrite is false")
@@ -169,11 +178,11 @@ def change_taints(
     errors: list[str] = []
     is_removed = False
     for taint in removed:
-        kept = [old for old in taints if not _is_removed_by(old, taint)]
-        is_removed = len(kept) != len(taints)
+        remaining_taints = [old for old in taints if not _is_removed_by(old, taint)]
+        is_removed = len(remaining_taints) != len(taints)
         if not is_removed:
             errors.append(f"taint {gotext.quote(_text(taint))} not found")
-        taints = kept
+        taints = remaining_taints
     if errors:
         raise CliError(errors[0] if len(set(errors)) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
     if overwrite or (is_longer and is_removed):
@@ -181,8 +190,8 @@ def change_taints(
     return ("tainted" if is_longer else "untainted"), taints
 
 
-def is_same_taint(taint: Taint, other: Taint) -> bool:
-    return taint["key"] == other["key"] and taint.get("effect") == other.get("effect")
+def is_same_taint(taint: Taint, second_taint: Taint) -> bool:
+    return taint["key"] == second_taint["key"] and taint.get("effect") == second_taint.get("effect")
 
 
 def _is_removed_by(taint: Taint, removal: Taint) -> bool:

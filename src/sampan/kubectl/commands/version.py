@@ -6,44 +6,47 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
-import msgspec
 
 from sampan.api.kubernetes_version import GIT_VERSION, MAJOR, MINOR
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
 from sampan.kubectl.errors import KubectlError
 
-"""The version of kubectl that the commands implement."""
 _KUSTOMIZE_VERSION = "v5.8.1"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-@click.command("version", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option("--client", "is_client_only", is_flag=True, help="Print only the version of the client.")
-@click.option("-o", "--output", default="", metavar="FORMAT", help="Output format: yaml or json.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], is_client_only: bool, output: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionOptions:
+    words: tuple[str, ...] = arguments()
+    is_client_only: bool = bool_flag("--client", help="Print only the version of the client.")
+    output: str = string_flag("-o", "--output", metavar="FORMAT", help="Output format: yaml or json.")
+
+
+@KubectlCommand.define("version", VersionOptions)
+def command(factory: Factory, options: VersionOptions) -> None:
     """Print the versions of the client and the server."""
-    if words and not is_client_only:
-        raise KubectlError(f"extra arguments: [{' '.join(words)}]")
-    if output not in ("", "yaml", "json"):
+    if options.words and not options.is_client_only:
+        raise KubectlError(f"extra arguments: [{' '.join(options.words)}]")
+    if options.output not in ("", "yaml", "json"):
         raise KubectlError("--output must be 'yaml' or 'json'")
     versions: dict[str, Any] = {"clientVersion": client_version(), "kustomizeVersion": _KUSTOMIZE_VERSION}
     error: click.ClickException | None = None
-    if not is_client_only:
+    if not options.is_client_only:
         try:
             versions["serverVersion"] = factory.session.get("/version")
         except click.ClickException as failure:
             error = failure
-    _print(versions, output)
+    _print(versions, options.output)
     if error is not None:
         raise error
     if "serverVersion" in versions and (warning := _skew(versions["serverVersion"])):
-        if factory.flags.get("warnings_as_errors"):
+        if factory.options.warnings_as_errors:
             raise KubectlError(warning)
         click.echo(f"Warning: {warning}", err=True)
 
@@ -67,6 +70,8 @@ def client_version() -> dict[str, str]:
 
 def _print(versions: Mapping[str, Any], output: str) -> None:
     if output == "json":
+        import msgspec
+
         click.echo(msgspec.json.format(msgspec.json.encode(versions), indent=2).decode())
     elif output == "yaml":
         from sampan.kubectl.printers.objects import as_yaml

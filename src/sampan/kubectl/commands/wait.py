@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION, STRING_SLICE, quote_text
-from sampan.kubectl.command_line.shared_options import (
-    all_namespaces_option,
-    field_selector_option,
-    output_options,
-    printer_of,
-    selector_option,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.flags import arguments, bool_flag, duration_flag, string_array_flag, string_slice_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    all_flag,
+    all_namespaces_flag,
+    field_selector_flag,
+    selector_flag,
 )
 from sampan.kubectl.errors import ErrorAggregate, FoundErrors, KubectlError, ServerError
-from sampan.kubectl.objects.manifests import FilenameFlags
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.targets import (
+    ResourceBuilder,
+    ResourceFetch,
+    ResourceInfo,
+    ResourceSelection,
+    ResourceSource,
+)
+from sampan.kubectl.printers import OutputOptions, output_flags
 from sampan.kubectl.printers.jsonpath import normalize_path
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
@@ -40,53 +46,56 @@ _JSONPATH_FORMAT = (
 Condition = Callable[[dict[str, Any]], bool]
 
 
-@click.command("wait", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option(
-    "-f", "--filename", "files", multiple=True, type=STRING_SLICE, metavar="FILE", help="File that names the objects."
-)
-@click.option("-R", "--recursive", is_flag=True, default=True, help="Process the directories of -f recursively.")
-@output_options()
-@selector_option()
-@field_selector_option()
-@all_namespaces_option()
-@click.option("--all", "selects_all", is_flag=True, help="Select all objects of the types in the namespace.")
-@click.option("--local", "is_local", is_flag=True, help="Do not contact the server.")
-@click.option(
-    "--for",
-    "conditions",
-    multiple=True,
-    metavar="CONDITION",
-    help="What to wait for: create, delete, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]; repeatable.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=DURATION,
-    default=30.0,
-    metavar="TIME",
-    help="How long to wait, 30s by default; 0 checks once, a negative time means a week.",
-)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], conditions: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitOptions:
+    words: tuple[str, ...] = arguments()
+    filenames: tuple[str, ...] = string_slice_flag(
+        "-f", "--filename", metavar="FILE", help="File that names the objects."
+    )
+    recursive: bool = bool_flag("-R", "--recursive", default=True, help="Process the directories of -f recursively.")
+    output: OutputOptions = output_flags()
+    selector: str = selector_flag()
+    field_selector: str = field_selector_flag()
+    all_namespaces: bool = all_namespaces_flag()
+    selects_all: bool = all_flag()
+    is_local: bool = bool_flag("--local", help="Do not contact the server.")
+    conditions: tuple[str, ...] = string_array_flag(
+        "--for",
+        metavar="CONDITION",
+        help="What to wait for: create, delete, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]; repeatable.",
+    )
+    timeout_s: float = duration_flag(
+        "--timeout",
+        default_s=30.0,
+        metavar="TIME",
+        help="How long to wait, 30s by default; 0 checks once, a negative time means a week.",
+    )
+
+
+@KubectlCommand.define("wait", WaitOptions)
+def command(factory: Factory, options: WaitOptions) -> None:
     """Wait until objects meet a condition."""
-    printer = printer_of(options, operation="condition met")
-    timeout_s = options["timeout_s"] if options["timeout_s"] >= 0 else _WEEK_S
-    checks = _checks(conditions)
+    printer = options.output.printer(operation="condition met")
+    timeout_s = options.timeout_s if options.timeout_s >= 0 else _WEEK_S
+    checks = _checks(options.conditions)
     wait = ObjectWait(factory.session, timeout_s)
-    names = [condition.lower() for condition in conditions]
+    names = [condition.lower() for condition in options.conditions]
 
     def infos(errors: ErrorAggregate | None = None) -> Iterator[ResourceInfo]:
-        return factory.resources(
-            words=words,
-            files=FilenameFlags(options["files"], is_recursive=options["recursive"]),
-            selector=options["selector"],
-            field_selector=options["field_selector"],
-            all_namespaces=options["all_namespaces"],
-            selects_all=options["selects_all"],
-            is_local=options["is_local"],
-            fetches_latest=True,
-            chunk_size=500,
+        return ResourceBuilder(
+            factory,
+            ResourceSelection(
+                words=options.words,
+                selector=options.selector,
+                field_selector=options.field_selector,
+                all_namespaces=options.all_namespaces,
+                selects_all=options.selects_all,
+            ),
+            ResourceSource(
+                files=FilenameOptions(filenames=options.filenames, recursive=options.recursive),
+                is_local=options.is_local,
+            ),
+            ResourceFetch(fetches_latest=True, chunk_size=500),
         ).infos(errors)
 
     if "create" in names:

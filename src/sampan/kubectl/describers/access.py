@@ -117,5 +117,5 @@ def _request_content(encoded: str) -> Lines:
 
 
 def _values(title: str, values: Iterable[str]) -> Lines:
-    for at, value in enumerate(values):
-        yield f"\t{title}:\t{value}" if not at else f"\t\t{value}"
+    for index, value in enumerate(values):
+        yield f"\t{title}:\t{value}" if not index else f"\t\t{value}"

@@ -130,9 +130,9 @@ def _environment(container: Value, pod: Value | None) -> Lines:
     for variable in variables:
         source = variable.get("valueFrom")
         if source is None:
-            first, *rest = str(variable.get("value", "")).split("\n")
+            first, *further_lines = str(variable.get("value", "")).split("\n")
             yield f"  {variable['name']}:\t{first}"
-            yield from (f"  \t{line}" for line in rest)
+            yield from (f"  \t{line}" for line in further_lines)
         else:
             yield f"  {variable['name']}:\t{_source_text(source, container, pod)}"
 

@@ -46,12 +46,12 @@ def field_title(field: str) -> str:
     if not all(char.isalpha() or char == "-" for char in field):
         return field
     parts, titles = _PARTS.findall(field), []
-    at = 0
-    while at < len(parts):
-        word = parts[at]
-        if len(word) >= 2 and word.isupper() and at + 1 < len(parts) and parts[at + 1][:1].isupper():
-            word, at = word + parts[at + 1], at + 1
-        at += 1
+    index = 0
+    while index < len(parts):
+        word = parts[index]
+        if len(word) >= 2 and word.isupper() and index + 1 < len(parts) and parts[index + 1][:1].isupper():
+            word, index = word + parts[index + 1], index + 1
+        index += 1
         if word.upper() in _ACRONYMS:
             word = word.upper()
         elif word.lower() == word:

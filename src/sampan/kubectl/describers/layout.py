@@ -83,8 +83,8 @@ def _annotation_texts(values: Mapping[str, str]) -> Iterator[str]:
         yield from (f"  {truncate(line, _MAX_ANNOTATION_LENGTH - 2)}" for line in text.split("\n"))
 
 
-def truncate(text: str, most: int = _MAX_ANNOTATION_LENGTH) -> str:
-    return f"{text[:most]}..." if len(text) > most else text
+def truncate(text: str, max_length: int = _MAX_ANNOTATION_LENGTH) -> str:
+    return f"{text[:max_length]}..." if len(text) > max_length else text
 
 
 def format_labels(values: Mapping[str, str] | None) -> str:

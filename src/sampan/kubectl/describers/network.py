@@ -238,8 +238,8 @@ def describe_network_policy(obj: Value, view: ClusterView) -> Lines:
         rules = items(spec, direction)
         if not rules:
             yield f"    {NONE} (Selected pods are isolated for {direction} connectivity)"
-        for at, rule in enumerate(rules):
-            if at:
+        for index, rule in enumerate(rules):
+            if index:
                 yield "    ----------"
             yield from _policy_ports(items(rule, "ports"))
             yield from _policy_peers(items(rule, peers), peer_title, restriction)

@@ -174,8 +174,8 @@ def _pod_resources(pods: Sequence[Value], allocatable: Mapping[str, str]) -> Lin
     huge_pages = sorted(name for name in available if name.startswith("hugepages-"))
     for name in (*_STANDARD, *huge_pages):
         yield f"  {name}\t{_share(requests, name, available)}\t{_share(limits, name, available)}"
-    others = {name for name in available if name not in (*_STANDARD, *huge_pages, "pods", "storage")}
-    for name in sorted(others):
+    further_names = {name for name in available if name not in (*_STANDARD, *huge_pages, "pods", "storage")}
+    for name in sorted(further_names):
         yield f"  {name}\t{requests.get(name, '0')}\t{limits.get(name, '0')}"
 
 
@@ -197,7 +197,7 @@ def pod_amounts(pod: Value, field: str) -> dict[str, Quantity]:
     for container in items(spec, "containers"):
         add(total, _amounts(container, field))
     sidecars: dict[str, Quantity] = {}
-    most: dict[str, Quantity] = {}
+    max_amounts: dict[str, Quantity] = {}
     for container in items(spec, "initContainers"):
         amounts = _amounts(container, field)
         if container.get("restartPolicy") == "Always":
@@ -206,8 +206,8 @@ def pod_amounts(pod: Value, field: str) -> dict[str, Quantity]:
             amounts = dict(sidecars)
         else:
             add(amounts, sidecars)
-        _raise_to(most, amounts)
-    _raise_to(total, most)
+        _raise_to(max_amounts, amounts)
+    _raise_to(total, max_amounts)
     total |= _amounts(spec, field)
     overhead = {name: parse(str(amount)) for name, amount in part(spec, "overhead").items()}
     add(total, overhead if field == "requests" else {name: overhead[name] for name in overhead if name in total})

@@ -63,11 +63,11 @@ def _node_affinity(affinity: Value | None) -> Lines:
     yield "Node Affinity:\t"
     terms = items(affinity, "required", "nodeSelectorTerms")
     yield f"  Required Terms:\t{'' if terms else NONE}"
-    for at, term in enumerate(terms):
+    for index, term in enumerate(terms):
         texts = [
             _requirement(entry, str(entry.get("operator", "")).lower()) for entry in items(term, "matchExpressions")
         ]
-        yield from format_list(f"Term {at}", texts, "    ")
+        yield from format_list(f"Term {index}", texts, "    ")
 
 
 def _requirement(requirement: Value, operator: str) -> str:
@@ -125,9 +125,9 @@ def describe_storage_class(obj: Value, view: ClusterView) -> Lines:
             yield f"{title}:\t{obj[field]}"
     if obj.get("allowedTopologies") is not None:
         yield f"AllowedTopologies:\t{'' if obj['allowedTopologies'] else NONE}"
-        for at, term in enumerate(obj["allowedTopologies"]):
+        for index, term in enumerate(obj["allowedTopologies"]):
             texts = [_requirement(entry, "in") for entry in items(term, "matchLabelExpressions")]
-            yield from format_list(f"Term {at}", texts, "  ")
+            yield from format_list(f"Term {index}", texts, "  ")
     yield from view.events(obj, kind="StorageClass")
 
 

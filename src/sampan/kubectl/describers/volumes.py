@@ -280,9 +280,9 @@ def source_lines(volume: Value, formats: dict[str, VolumeSourceFormat]) -> Lines
         attributes = [
             truncate(f"{key}={value}") for key, value in sorted((source.get("volumeAttributes") or {}).items())
         ]
-        first, *rest = attributes or [NONE]
+        first, *further_attributes = attributes or [NONE]
         yield f"    VolumeAttributes:\t{'    ' if attributes else ''}{first}"
-        yield from (f"        \t    {attribute}" for attribute in rest)
+        yield from (f"        \t    {attribute}" for attribute in further_attributes)
     elif kind == "downwardAPI":
         yield "    Items:"
         yield from (f"      {line}" for item in items(source, "items") for line in _downward_item(item))

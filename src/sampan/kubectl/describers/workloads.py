@@ -271,8 +271,8 @@ def describe_autoscaler(obj: Value, view: ClusterView) -> Lines:
     yield f"Reference:\t{target.get('kind')}/{target.get('name')}"
     yield "Metrics:\t( current / target )"
     current = items(status, "currentMetrics")
-    for at, metric in enumerate(items(spec, "metrics")):
-        yield f"  {_metric_line(metric, current[at] if at < len(current) else {})}"
+    for index, metric in enumerate(items(spec, "metrics")):
+        yield f"  {_metric_line(metric, current[index] if index < len(current) else {})}"
     yield f"Min replicas:\t{spec.get('minReplicas', UNSET)}"
     yield f"Max replicas:\t{spec.get('maxReplicas', 0)}"
     if behavior := spec.get("behavior"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.documents import documents
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.kustomization import transformers
 from sampan.kubectl.kustomization.generators import generate, name_hash
@@ -23,7 +24,6 @@ from sampan.kubectl.kustomization.patches import apply_patch, apply_strategic_me
 from sampan.kubectl.kustomization.replacements import apply_replacement
 from sampan.kubectl.kustomization.resource import KustomizeResource
 from sampan.kubectl.kustomization.variables import VariableSet
-from sampan.kubectl.objects.manifests import documents
 
 Value = dict[str, Any]
 
@@ -75,8 +75,8 @@ def _build(loader: KustomizationLoader) -> list[Value]:
             resource.metadata["name"] = f"{resource.name}-{name_hash(resource.value)}"
     fix_references(resources)
     variables.replace_all(resources)
-    kept = [entry for entry in resources if _LOCAL not in (entry.metadata.get("annotations") or {})]
-    return [resource.value for resource in _sort_resources(kept, kustomization.get("sortOptions") or {})]
+    deployed_resources = [entry for entry in resources if _LOCAL not in (entry.metadata.get("annotations") or {})]
+    return [resource.value for resource in _sort_resources(deployed_resources, kustomization.get("sortOptions") or {})]
 
 
 def _sort_resources(resources: list[KustomizeResource], options: Mapping[str, Any]) -> list[KustomizeResource]:
@@ -180,11 +180,11 @@ def _accumulation_error(name: str, path: Path) -> str:
 
 
 def _find(collected: list[KustomizeResource], resource: KustomizeResource) -> KustomizeResource | None:
-    for other in collected:
-        if (other.group, other.kind, other.name) != (resource.group, resource.kind, resource.name):
+    for candidate in collected:
+        if (candidate.group, candidate.kind, candidate.name) != (resource.group, resource.kind, resource.name):
             continue
-        if (other.namespace or "default") == (resource.namespace or "default"):
-            return other
+        if (candidate.namespace or "default") == (resource.namespace or "default"):
+            return candidate
     return None
 
 
@@ -193,9 +193,9 @@ def _add_generated(collected: list[KustomizeResource], resource: KustomizeResour
     object or replace that object."""
     existing = next(
         (
-            other
-            for other in collected
-            if other.kind == resource.kind and other.had_name(resource.name, resource.namespace)
+            candidate
+            for candidate in collected
+            if candidate.kind == resource.kind and candidate.had_name(resource.name, resource.namespace)
         ),
         None,
     )

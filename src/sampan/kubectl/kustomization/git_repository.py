@@ -77,13 +77,13 @@ def parse_address(text: str) -> RepositoryAddress:
     NotARepository for a local path."""
     if text.startswith("/"):
         raise NotARepository(f"uri looks like abs path: {text}")
-    rest, _, query = text.partition("?")
-    host, rest = _split_host(rest)
-    repository, path = _split_path(rest, takes_all=host == _FILE)
+    remaining_text, _, query = text.partition("?")
+    host, remaining_text = _split_host(remaining_text)
+    repository, path = _split_path(remaining_text, takes_all=host == _FILE)
     if not repository:
         raise NotARepository("failed to parse repo path segment")
     if os.path.normpath(path.lstrip("/") or ".").split("/")[0] == "..":
-        raise NotARepository(f"url path exits repo: {rest}")
+        raise NotARepository(f"url path exits repo: {remaining_text}")
     values = dict(reversed(parse_qsl(query)))
     return RepositoryAddress(
         text=text,
@@ -109,23 +109,23 @@ def _split_host(text: str) -> tuple[str, str]:
     is_scp = not scheme and (bool(user) or is_github)
     if not scheme and not is_scp:
         raise NotARepository("failed to parse scheme")
-    host, rest = _split_at_path(text, is_scp)
+    host, remaining_text = _split_at_path(text, is_scp)
     if is_github:
         is_ssh = scheme == "ssh://" or bool(user)
         scheme, host = ("", "github.com:") if is_ssh else ("https://", "github.com/")
         user = user if is_ssh else ""
     if not host:
         raise NotARepository("failed to parse host segment")
-    return scheme + user + host, rest
+    return scheme + user + host, remaining_text
 
 
 def _split_at_path(text: str, is_scp: bool) -> tuple[str, str]:
     """Split host and path; in the form of scp a colon may end the host."""
-    at = text.find("/")
+    slash = text.find("/")
     colon = text.find(":")
-    if is_scp and (at < 0 or 0 < colon < at):
-        at = colon
-    return (text[: at + 1], text[at + 1 :]) if at >= 0 else (text, "")
+    if is_scp and (slash < 0 or 0 < colon < slash):
+        slash = colon
+    return (text[: slash + 1], text[slash + 1 :]) if slash >= 0 else (text, "")
 
 
 def _split_path(text: str, *, takes_all: bool) -> tuple[str, str]:
@@ -230,13 +230,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _environment(environment: Mapping[str, str], protocols: str) -> dict[str, str]:
     """Return the environment of git: without variables that change its repository, and with settings that disable
     prompts and other protocols."""
-    kept = {
+    inherited_variables = {
         name: value
         for name, value in environment.items()
         if not name.startswith("GIT_") or name in _INHERITED_VARIABLES
     }
     own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": protocols, "LC_ALL": "C"}
-    return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **kept, **own}
+    return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **inherited_variables, **own}
 
 
 def _duration_text(seconds: float) -> str:

@@ -16,10 +16,11 @@ from typing import Any
 
 import click
 
+from sampan.kubectl.client.download import download
+from sampan.kubectl.documents import documents
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.kustomization import git_repository, variables
 from sampan.kubectl.kustomization.git_repository import NotARepository, RepositoryAddress
-from sampan.kubectl.objects.manifests import documents, download
 
 _NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _KUSTOMIZATION_FIELDS = frozenset(

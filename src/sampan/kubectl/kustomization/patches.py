@@ -6,10 +6,10 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sampan.kubectl.documents import documents
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.kustomization.loader import KustomizationLoader
 from sampan.kubectl.kustomization.resource import KustomizeResource, selector_matches
-from sampan.kubectl.objects.manifests import documents
 
 Value = dict[str, Any]
 
@@ -185,14 +185,14 @@ def _merge_list(original: list[Any], patch: list[Any], field: str, merges_lists:
         return [*original, *(item for item in patch if item not in original)]
     if key is None:
         return [_strip_directives(item) for item in patch]
-    rest, merged = list(original), []
+    remaining_items, merged = list(original), []
     for item in patch:
-        old = next((entry for entry in rest if entry.get(key) == item.get(key)), None)
+        old = next((entry for entry in remaining_items if entry.get(key) == item.get(key)), None)
         if old is not None:
-            rest.remove(old)
+            remaining_items.remove(old)
         if item.get("$patch") != "delete":
             merged.append(merge(old, item, merges_lists=merges_lists) if old is not None else _strip_directives(item))
-    return [*merged, *rest]
+    return [*merged, *remaining_items]
 
 
 def _merge_key(original: list[Any], patch: list[Any], field: str) -> str | None:

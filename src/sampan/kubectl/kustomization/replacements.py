@@ -23,7 +23,7 @@ def apply_replacement(resources: list[KustomizeResource], replacement: Mapping[s
             raise KubectlError("target must specify resources to select")
         rejected = [resource for entry in target.get("reject") or () for resource in _select(resources, entry)]
         for resource in _select(resources, target["select"]):
-            if not any(resource is other for other in rejected):
+            if not any(resource is rejected_resource for rejected_resource in rejected):
                 for path in target.get("fieldPaths") or ["metadata.name"]:
                     _set_field(resource, str(path), value, target.get("options") or {})
 
@@ -73,14 +73,14 @@ def _parts(path: str) -> list[str]:
 
 def _places(value: Any, parts: list[str], *, creates: bool) -> Iterator[tuple[Any, Any]]:
     """Yield the container (object or list) and the key of each field at a path."""
-    part, rest = parts[0], parts[1:]
+    part, remaining_parts = parts[0], parts[1:]
     for key in _keys(value, part, creates=creates):
-        if not rest:
+        if not remaining_parts:
             yield value, key
             continue
         if creates and isinstance(value, dict) and value.get(key) is None:
             value[key] = {}
-        yield from _places(value[key], rest, creates=creates)
+        yield from _places(value[key], remaining_parts, creates=creates)
 
 
 def _keys(value: Any, part: str, *, creates: bool) -> list[Any]:
@@ -90,8 +90,8 @@ def _keys(value: Any, part: str, *, creates: bool) -> list[Any]:
         if part.startswith("[") and "=" in part:
             name, _, text = part[1:-1].partition("=")
             keys = [
-                at
-                for at, item in enumerate(value)
+                index
+                for index, item in enumerate(value)
                 if (isinstance(item, dict) and str(item.get(name)) == text) or (not name and str(item) == text)
             ]
             if not keys and creates:

@@ -103,8 +103,8 @@ class KustomizeResource:
     def had_name(self, name: str, namespace: str | None = None) -> bool:
         every = [*self.names, (self.name, self.namespace)]
         return any(
-            known == name and (namespace is None or _is_same_namespace(known_namespace, namespace))
-            for known, known_namespace in every
+            earlier_id == name and (namespace is None or _is_same_namespace(known_namespace, namespace))
+            for earlier_id, known_namespace in every
         )
 
 

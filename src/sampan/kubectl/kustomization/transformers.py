@@ -183,6 +183,6 @@ _TAG = re.compile(r":([^:/@]*)$")
 
 def split_image(image: str) -> tuple[str, str, str]:
     """Return the name, tag and digest of an image."""
-    rest, _, digest = image.partition("@")
-    match = _TAG.search(rest)
-    return (rest[: match.start()], match[1], digest) if match else (rest, "", digest)
+    reference, _, digest = image.partition("@")
+    match = _TAG.search(reference)
+    return (reference[: match.start()], match[1], digest) if match else (reference, "", digest)

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.flag_parser import DURATION, ValueSyntaxError, parse_bool
-from sampan.kubectl.command_line.shared_options import Decorator, combine_options
+from sampan.kubectl.command_line.flag_parser import ValueSyntaxError, parse_bool
+from sampan.kubectl.command_line.flags import bool_flag, duration_flag, flag_group, int_flag, optional_string_flag
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.targets import ResourceInfo
 
@@ -21,40 +21,40 @@ _MAX_WAIT_S = 168 * 3600.0
 _POLL_S = 0.1
 
 
-def cascade_option() -> Decorator:
-    return click.option(
+def cascade_flag() -> str:
+    return optional_string_flag(
         "--cascade",
         default="background",
-        is_flag=False,
-        flag_value="background",
+        implied="background",
         metavar="background|orphan|foreground",
         help="What happens to the dependents of deleted objects.",
     )
 
 
-def deletion_options(*, waits: bool) -> Decorator:
-    """Return a decorator that adds --cascade, --force, --grace-period, --timeout and --wait."""
-    options = (
-        cascade_option(),
-        click.option("--force", is_flag=True, help="Remove objects at once, without graceful deletion."),
-        click.option(
-            "--grace-period",
-            type=click.INT,
-            default=-1,
-            metavar="SECONDS",
-            help="Time for graceful termination; a negative time stands for that of the object, 0 needs --force.",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=DURATION,
-            default=0.0,
-            metavar="TIME",
-            help="How long to wait for the deletion; 0 for as long as it takes.",
-        ),
-        click.option("--wait", is_flag=True, default=waits, help="Wait until the objects are gone."),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionOptions:
+    """How objects are deleted."""
+
+    cascade: str = cascade_flag()
+    force: bool = bool_flag("--force", help="Remove objects at once, without graceful deletion.")
+    grace_period: int = int_flag(
+        "--grace-period",
+        default=-1,
+        metavar="SECONDS",
+        help="Time for graceful termination; a negative time stands for that of the object, 0 needs --force.",
     )
-    return combine_options(*options)
+    timeout_s: float = duration_flag(
+        "--timeout",
+        default_s=0.0,
+        metavar="TIME",
+        help="How long to wait for the deletion; 0 for as long as it takes.",
+    )
+    wait: bool = bool_flag("--wait", help="Wait until the objects are gone.")
+
+
+def deletion_flags(*, waits: bool) -> DeletionOptions:
+    """Declare --cascade, --force, --grace-period, --timeout and --wait."""
+    return flag_group(DeletionOptions, defaults={"wait": waits})
 
 
 def cascade_policy(text: str) -> str:

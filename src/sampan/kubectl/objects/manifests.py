@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sampan.kubectl.client.download import download
 from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.shared_flags import FilenameOptions
+from sampan.kubectl.documents import decode_text, documents
 from sampan.kubectl.errors import ErrorAggregate, KubectlError
 
 STDIN = "STDIN"
 _ENDINGS = (".json", ".yaml", ".yml")
-_NEXT_DOCUMENT = re.compile(r"^---(?:[ \t].*)?$\n?", re.MULTILINE)
 SKIP_VALIDATION_ADVICE = "if you choose to ignore these errors, turn validation off with --validate=false"
-_URL_ATTEMPTS = 3
-_MAX_DOWNLOAD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +43,6 @@ class ManifestObject:
 
 
 @dataclass(frozen=True, slots=True)
-class FilenameFlags:
-    """The values of -f, -k and -R."""
-
-    files: Sequence[str] = ()
-    kustomize: str = ""
-    is_recursive: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.files or self.kustomize)
-
-    def check(self) -> None:
-        if self.files and self.kustomize:
-            raise KubectlError("only one of -f or -k can be specified")
-        if self.kustomize and self.is_recursive:
-            raise KubectlError("the -k flag can't be used with -f or -R")
-
-
-@dataclass(frozen=True, slots=True)
 class ManifestSource:
     """A file, a URL or standard input."""
 
@@ -79,17 +59,17 @@ class ManifestSource:
         if self.name.startswith(("http://", "https://")):
             return download(self.name)
         try:
-            return _decode_text(Path(self.name).read_bytes())
+            return decode_text(Path(self.name).read_bytes())
         except OSError as error:
             raise KubectlError(f"open {self.name}: {(error.strerror or str(error)).lower()}") from None
 
 
-def manifest_sources(flags: FilenameFlags) -> list[ManifestSource]:
+def manifest_sources(files: FilenameOptions) -> list[ManifestSource]:
     """Return the files of the flags. Raise an error that lists everything which does not exist."""
-    flags.check()
+    files.check()
     sources: list[ManifestSource] = []
     errors = ErrorAggregate()
-    for name in flags.files:
+    for name in files.filenames:
         with errors.collect():
             if name == "-":
                 if ManifestSource(STDIN) in sources:
@@ -98,33 +78,34 @@ def manifest_sources(flags: FilenameFlags) -> list[ManifestSource]:
             elif name.startswith(("http://", "https://")):
                 sources.append(ManifestSource(name))
             else:
-                files = [file for path in _expand_glob(name) for file in _files(path, flags.is_recursive)]
-                if not (files or sources):
+                paths = [path for match in _expand_glob(name) for path in _files(match, files.recursive)]
+                if not (paths or sources):
                     raise KubectlError(f"error reading [{name}]: recognized file extensions are [.json .yaml .yml]")
-                sources += map(ManifestSource, files)
+                sources += map(ManifestSource, paths)
     errors.raise_any()
     return sources
 
 
 def manifest_objects(
-    flags: FilenameFlags, *, validates: bool, errors: ErrorAggregate | None = None
+    files: FilenameOptions, *, validates: bool, errors: ErrorAggregate | None = None
 ) -> Iterator[ManifestObject]:
     """Yield the objects of all files in order. An error in a file ends that file; with `errors`, others follow."""
-    for source in manifest_sources(flags):
+    for source in manifest_sources(files):
         if errors is None:
             yield from source.objects(validates=validates)
             continue
         with errors.collect():
             yield from source.objects(validates=validates)
-    if flags.kustomize:
-        build: Callable[[str], Iterable[dict[str, Any]]] = import_module("sampan.kubectl.commands.kustomize").build
-        for value in build(flags.kustomize):
-            yield ManifestObject(value, flags.kustomize)
+    if files.kustomize:
+        from sampan.kubectl.kustomization import build
+
+        for value in build(files.kustomize):
+            yield ManifestObject(value, files.kustomize)
 
 
 def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False) -> list[ManifestObject]:
     """Return the objects in order, with Lists replaced by their items. Raise KubectlError if there are none."""
-    manifests = list(manifest_objects(FilenameFlags(tuple(names), is_recursive=recursive), validates=True))
+    manifests = list(manifest_objects(FilenameOptions(filenames=tuple(names), recursive=recursive), validates=True))
     if not manifests:
         raise KubectlError(f"no objects passed to {action}")
     return manifests
@@ -152,65 +133,6 @@ def _files(path: str, recursive: bool) -> list[str]:
         elif child.suffix in _ENDINGS:
             files.append(str(child))
     return files
-
-
-def _decode_text(data: bytes) -> str:
-    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8")):
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace")
-    return data.decode("utf-8", "replace")
-
-
-def download(url: str, *, attempts: int = _URL_ATTEMPTS) -> str:
-    """Return the text at a URL. Raise KubectlError."""
-    import http.client
-    import time
-    import urllib.error
-    import urllib.request
-
-    problem = ""
-    for attempt in range(attempts):
-        if attempt:
-            time.sleep(1)
-        try:
-            with urllib.request.urlopen(url, timeout=30) as response:
-                data = response.read(_MAX_DOWNLOAD_BYTES + 1)
-                if len(data) > _MAX_DOWNLOAD_BYTES:
-                    raise KubectlError(f"unable to read URL {quote_text(url)}: it has more than 64 MiB")
-                return _decode_text(data)
-        except urllib.error.HTTPError as error:
-            status = f"{error.code} {error.reason}"
-            problem = f"unable to read URL {quote_text(url)}, server reported {status}, status code={error.code}"
-            if error.code < 500:
-                break
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise _download_failure(url, getattr(error, "reason", error)) from None
-    raise KubectlError(problem)
-
-
-def _download_failure(url: str, reason: object) -> KubectlError:
-    from urllib.parse import urlsplit
-
-    from sampan.kubectl.client.session import connection_failure
-
-    parts = urlsplit(url)
-    if not parts.netloc:
-        reason = OSError("http: no Host in request URL")
-    failure = reason if isinstance(reason, Exception) else OSError(str(reason))
-    return connection_failure(failure, f"Get {quote_text(url)}", parts)
-
-
-def documents(text: str, source: str) -> Iterator[Any]:
-    """Yield the values of the YAML or JSON documents in a text; empty documents are skipped."""
-    from sampan.api.codec import yaml
-
-    for document in _NEXT_DOCUMENT.split(text):
-        try:
-            value = yaml.decode(document.encode("utf-8", "surrogateescape")).value
-        except yaml.YamlError as error:
-            raise KubectlError(f"error parsing {source}: error converting YAML to JSON: {error}") from None
-        if value is not None:
-            yield value
 
 
 def _objects(source: str, value: Any, validates: bool) -> Iterator[ManifestObject]:

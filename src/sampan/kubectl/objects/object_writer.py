@@ -1,4 +1,4 @@
-"""Requests that create and change objects (`cli-runtime/pkg/resource.Helper`), and the report of their results."""
+"""Requests that create and change objects (`cli-runtime/pkg/resource.Helper`)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.flag_parser import DeprecatedOption
-from sampan.kubectl.command_line.shared_options import Decorator, dry_run_of, printer_of
+from sampan.kubectl.command import command_line_text
 from sampan.kubectl.errors import ServerError
 from sampan.kubectl.objects.targets import ResourceInfo
-from sampan.kubectl.printers import Printer
-from sampan.kubectl.printers.objects import NamePrinter, qualified_name
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 CHANGE_CAUSE = "kubernetes.io/change-cause"
-_SUFFIXES = {"client": " (dry run)", "server": " (server dry run)"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +31,8 @@ class ObjectWriter:
         """Create an object. Its resourceVersion, if it has one, is dropped."""
         metadata = value.get("metadata") or {}
         if metadata.get("resourceVersion"):
-            kept = {key: part for key, part in metadata.items() if key != "resourceVersion"}
-            value = {**value, "metadata": kept}
+            metadata_without_version = {key: part for key, part in metadata.items() if key != "resourceVersion"}
+            value = {**value, "metadata": metadata_without_version}
         return self._send("POST", info.collection, value)
 
     def patch(
@@ -75,73 +69,17 @@ class ObjectWriter:
         return result
 
 
-class ResultPrinter:
-    """Prints what happened to an object, `pod/web created (server dry run)`, or the object in the format of -o."""
-
-    def __init__(self, options: Mapping[str, Any], *, dry_run: str | None = None, is_sorted: bool = True) -> None:
-        self._suffix = _SUFFIXES.get(dry_run_of(options) if dry_run is None else dry_run, "")
-        self._printer: Printer = printer_of(options, operation="changed", is_sorted=is_sorted)
-
-    @property
-    def prints_objects(self) -> bool:
-        """Whether -o requests more than names."""
-        return not isinstance(self._printer, NamePrinter)
-
-    def print(self, value: dict[str, Any], operation: str) -> None:
-        if isinstance(self._printer, NamePrinter) and self._printer.operation:
-            text = f"{operation}{self._suffix}"
-            click.echo(f"{qualified_name(value)} {text}" if text else qualified_name(value))
-        else:
-            self._printer.print(value)
-
-
-def record_option() -> Decorator:
-    """Return a decorator that adds --record, which stores the command line in an annotation; see
-    `with_change_cause`."""
-    return click.option(
-        "--record",
-        is_flag=True,
-        cls=DeprecatedOption,
-        message="--record will be removed in the future",
-        help="Store the command line in an annotation of the object.",
-    )
-
-
-def save_config_option() -> Decorator:
-    return click.option(
-        "--save-config",
-        is_flag=True,
-        help="Store the configuration in the annotation that kubectl apply needs to detect removed fields.",
-    )
-
-
-def with_change_cause(value: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def with_change_cause(value: dict[str, Any], is_recorded: bool) -> dict[str, Any]:
     """Return the object with the command line as its change cause if --record is set."""
-    if not options.get("record"):
+    if not is_recorded:
         return value
     metadata = value.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), CHANGE_CAUSE: change_cause()}
+    annotations = {**(metadata.get("annotations") or {}), CHANGE_CAUSE: command_line_text()}
     return {**value, "metadata": {**metadata, "annotations": annotations}}
 
 
-def record_change(value: dict[str, Any], options: Mapping[str, Any]) -> None:
+def record_change(value: dict[str, Any], is_recorded: bool) -> None:
     """Store the command line in an object, in place, if --record is set."""
-    if options.get("record"):
+    if is_recorded:
         metadata = value.setdefault("metadata", {})
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), CHANGE_CAUSE: change_cause()}
-
-
-def change_cause() -> str:
-    """Return the command line as kubectl records it: the words, then the flags with their values."""
-    from sampan.kubectl.command_line.command import CHANGED_FLAGS
-    from sampan.kubectl.errors import command_path
-
-    context = click.get_current_context()
-    words = [command_path(context), *context.params.get("words", ())]
-    for option in context.command.params:
-        if isinstance(option, click.Option) and option.name in context.meta[CHANGED_FLAGS]:
-            name = max(option.opts, key=len)
-            setting = context.params[option.name]
-            parts = setting if isinstance(setting, tuple) else (setting,)
-            words += [f"{name}={str(part).lower() if isinstance(part, bool) else part}" for part in parts]
-    return " ".join(words)
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), CHANGE_CAUSE: command_line_text()}

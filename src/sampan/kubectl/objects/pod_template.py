@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
 import click
 
-from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.shared_options import dry_run_of
-from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
-from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.objects.patch_metadata import strategic_patch
 from sampan.kubectl.objects.targets import ResourceInfo
 from sampan.machinery.cli_errors import CliError
@@ -64,10 +61,10 @@ def containers_of(pod_spec: dict[str, Any], pattern: str) -> list[dict[str, Any]
 
 def matches_pattern(name: str, pattern: str) -> bool:
     """Whether the whole name matches a pattern in which each asterisk stands for any text. The time is linear."""
-    first, *others = pattern.split("*")
-    if not others:
+    first, *further_parts = pattern.split("*")
+    if not further_parts:
         return name == pattern
-    *middle, last = others
+    *middle, last = further_parts
     position, end = len(first), len(name) - len(last)
     if position > end or not (name.startswith(first) and name.endswith(last)):
         return False
@@ -93,49 +90,5 @@ def compute_patches(
             yield info, value, strategic_patch(info, value)
 
 
-def apply_changes(
-    infos: list[ResourceInfo],
-    change: Change,
-    *,
-    factory: Factory,
-    options: Mapping[str, Any],
-    printer: ResultPrinter,
-    operation: str,
-    failure: str,
-    errors: ErrorAggregate | None = None,
-    sends_empty: bool = False,
-) -> None:
-    """Change each object as --local and --dry-run say, and report it. Objects that are already as the change wants
-    them are not reported. At the end, raise all errors, together with the `errors` of the caller.
-
-    `failure` precedes the message of a failed request.
-    """
-    errors = errors if errors is not None else ErrorAggregate()
-    dry_run = dry_run_of(options)
-    is_local = options["local"] or dry_run == "client"
-    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
-    for info, value, patch in compute_patches(infos, change):
-        if isinstance(patch, CliError):
-            errors.add(ObjectChangeError(info, patch))
-            continue
-        if not patch and not sends_empty:
-            continue
-        if is_local:
-            printer.print(value, operation)
-            continue
-        try:
-            value = writer.patch(info, patch, STRATEGIC)
-        except ServerError as error:
-            errors.add(KubectlError(f"{failure} {error.error.message}"))
-            continue
-        printer.print(value, operation)
-    errors.raise_any()
-
-
 def warn(text: str) -> None:
     click.echo(f"Warning: {text}", err=True)
-
-
-def check_local(options: Mapping[str, Any], dry_run: str) -> None:
-    if options["local"] and dry_run == "server":
-        raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")

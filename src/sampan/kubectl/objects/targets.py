@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sampan.kubectl.client.resource_type import ResourceType
 from sampan.kubectl.client.resource_types import ResourceTypes, UnknownResourceType
 from sampan.kubectl.client.session import JSON, ConnectionFailure, Session
+from sampan.kubectl.command_line.shared_flags import FilenameOptions
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
-from sampan.kubectl.objects.manifests import (
-    SKIP_VALIDATION_ADVICE,
-    FilenameFlags,
-    ManifestObject,
-    manifest_objects,
-    manifest_sources,
-)
+from sampan.kubectl.objects.manifests import SKIP_VALIDATION_ADVICE, ManifestObject, manifest_objects, manifest_sources
 from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
@@ -29,7 +24,7 @@ Example resource specifications include:
    '--filename=rsrc.json'
    '<resource> <name>'
    '<resource>'"""
-_LOCAL_WITHOUT_FILES_MESSAGE = """\
+LOCAL_WITHOUT_FILES_MESSAGE = """\
 error: you must specify resources by --filename when --local is set.
 Example resource specifications include:
    '-f rsrc.yaml'
@@ -91,55 +86,72 @@ class ResourceTarget:
     names: list[str] = field(default_factory=list)
 
 
-class ResourceBuilder:
-    """Finds the resources of a command line. The parameters are those of a command's flags and words:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceSelection:
+    """The objects that the words and selectors of a command line select."""
 
-    `words` and `files` name resources; `selector`, `field_selector` and `selects_all` select objects of the types in
-    the words. With `allows_all`, a type alone means all its objects. `fetches_latest` replaces objects of files by
-    those on the server; without `fetches`, objects named by words are not requested at all. `is_local` never contacts
-    the server. `validates` requires apiVersion and kind in files with the error of schema validation.
-    """
+    words: Sequence[str] = ()
+    selector: str = ""
+    field_selector: str = ""
+    selects_all: bool = False
+    """Whether all objects of the types are selected, as by --all."""
+    allows_all: bool = False
+    """Whether a type alone stands for all its objects."""
+    all_namespaces: bool = False
+    is_single_type: bool = False
+    """Whether more than one type is an error."""
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceSource:
+    """The objects in files."""
+
+    files: FilenameOptions = FilenameOptions()
+    validates: bool = False
+    """Whether apiVersion and kind are required with the error of schema validation."""
+    is_local: bool = False
+    """Whether the server is never contacted."""
+    requires_namespace: bool | None = None
+    """Whether the namespace of an object must be that of the command line. By default it must if --namespace is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFetch:
+    """How objects are requested from the server."""
+
+    fetches: bool = True
+    """Whether objects named by words are requested at all."""
+    fetches_latest: bool = False
+    """Whether objects of files are replaced by those on the server."""
+    flattens: bool = True
+    """Whether the items of a list are returned rather than the list."""
+    chunk_size: int = 0
+    query: Mapping[str, str] = field(default_factory=dict)
+    accept: str = JSON
+
+
+class ResourceBuilder:
+    """Finds the resources of a command line."""
 
     def __init__(
         self,
         factory: Factory,
-        *,
-        words: Sequence[str] = (),
-        files: FilenameFlags | None = None,
-        selector: str = "",
-        field_selector: str = "",
-        selects_all: bool = False,
-        all_namespaces: bool = False,
-        allows_all: bool = False,
-        chunk_size: int = 0,
-        subresource: str = "",
-        is_single_type: bool = False,
-        fetches: bool = True,
-        fetches_latest: bool = False,
-        flattens: bool = True,
-        is_local: bool = False,
-        validates: bool = False,
-        requires_namespace: bool | None = None,
-        query: Mapping[str, str] | None = None,
-        accept: str = JSON,
+        selection: ResourceSelection = ResourceSelection(),
+        source: ResourceSource = ResourceSource(),
+        fetch: ResourceFetch = ResourceFetch(),
     ) -> None:
-        self._factory = factory
-        self._words = _combine_types_and_names(words)
-        self._files = files or FilenameFlags()
-        self._selector, self._field_selector = selector.strip(), field_selector.strip()
-        self._selects_all, self._allows_all, self._all_namespaces = selects_all, allows_all, all_namespaces
-        self._chunk_size, self._subresource, self._is_single_type = chunk_size, subresource, is_single_type
-        self._fetches, self._fetches_latest, self._flattens = fetches, fetches_latest, flattens
-        self._is_local, self._validates = is_local, validates
-        self._requires_namespace = factory.has_namespace_flag if requires_namespace is None else requires_namespace
-        self._query, self._accept = dict(query or {}), accept
+        self._factory, self._selection, self._source, self._fetch = factory, selection, source, fetch
+        self._words = _combine_types_and_names(selection.words)
+        self._files = source.files
+        self._selector, self._field_selector = selection.selector.strip(), selection.field_selector.strip()
 
     @property
     def is_single_item(self) -> bool:
         """Whether the command line means one object, which is printed as itself rather than in a List."""
         if self._files:
             sources = manifest_sources(self._files) if not self._files.kustomize else [None]
-            return "-" not in self._files.files and len(sources) == 1
+            return "-" not in self._files.filenames and len(sources) == 1
         if self._is_selection():
             return False
         return len(self._words) == (1 if any("/" in word for word in self._words) else 2)
@@ -158,11 +170,11 @@ class ResourceBuilder:
             yield from self._list_selected(errors)
         else:
             for info in self._build_named_infos():
-                if not self._fetches:
+                if not self._fetch.fetches:
                     yield info
                     continue
                 try:
-                    info.fetch(self._factory.session, self._query, accept=self._accept)
+                    info.fetch(self._factory.session, self._fetch.query, accept=self._fetch.accept)
                 except (ServerError, KubectlError) as error:
                     if errors is None:
                         raise
@@ -180,22 +192,27 @@ class ResourceBuilder:
     def namespace_of(self, kind: ResourceType) -> str:
         """Return the namespace of requests for objects of a type; empty for all namespaces and for cluster-scoped
         types."""
-        return "" if self._all_namespaces or not kind.is_namespaced else self._factory.namespace
+        return "" if self._selection.all_namespaces or not kind.is_namespaced else self._factory.namespace
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
     def _is_selection(self) -> bool:
         is_type_alone = len(self._words) == 1 and "/" not in self._words[0]
-        return bool(self._selector or self._field_selector or self._selects_all or (self._allows_all and is_type_alone))
+        return bool(
+            self._selector
+            or self._field_selector
+            or self._selection.selects_all
+            or (self._selection.allows_all and is_type_alone)
+        )
 
     def check(self) -> None:
         """Raise KubectlError for words, files and selectors that exclude each other."""
-        if self._is_local and not self._files:
-            raise KubectlError(_LOCAL_WITHOUT_FILES_MESSAGE)
+        if self._source.is_local and not self._files:
+            raise KubectlError(LOCAL_WITHOUT_FILES_MESSAGE)
         slashed = ["/" in word for word in self._words]
         if any(slashed) and not all(slashed):
             raise KubectlError(_SEPARATE)
-        if self._selects_all and self._selector:
+        if self._selection.selects_all and self._selector:
             raise KubectlError("setting 'all' parameter but found a non empty selector. ")
         for word in self._words if all(slashed) else ():
             _split_name(word)
@@ -218,7 +235,7 @@ class ResourceBuilder:
         kinds, types = self._factory.kinds, []
         for word in dict.fromkeys(self._words[0].split(",")):
             types += kinds.list_category(word) or [kinds.find_by_name(word)]
-        if len(types) > 1 and self._is_single_type:
+        if len(types) > 1 and self._selection.is_single_type:
             raise KubectlError("you may only specify a single resource type")
         return list(dict.fromkeys(types))
 
@@ -226,7 +243,7 @@ class ResourceBuilder:
         if any("/" in word for word in self._words):
             pairs = [_split_name(word) for word in self._words]
             types = {word: self._factory.kinds.find_by_name(word) for word in dict.fromkeys(word for word, _ in pairs)}
-            if len(set(types.values())) > 1 and self._is_single_type:
+            if len(set(types.values())) > 1 and self._selection.is_single_type:
                 raise KubectlError("you may only specify a single resource type")
             return [self._info(types[word], name) for word, name in pairs]
         types_of_words = self._types()
@@ -237,9 +254,9 @@ class ResourceBuilder:
         return [self._info(types_of_words[0], name) for name in self._words[1:]]
 
     def _info(self, kind: ResourceType, name: str) -> ResourceInfo:
-        if kind.is_namespaced and self._all_namespaces:
+        if kind.is_namespaced and self._selection.all_namespaces:
             raise KubectlError("a resource cannot be retrieved by name across all namespaces")
-        return ResourceInfo(kind, self.namespace_of(kind), name, subresource=self._subresource)
+        return ResourceInfo(kind, self.namespace_of(kind), name, subresource=self._selection.subresource)
 
     # -- by selectors --------------------------------------------------------------------------------------------------
 
@@ -250,7 +267,7 @@ class ResourceBuilder:
             raise KubectlError("selectors and the all flag cannot be used when passing resource/name arguments")
         if len(self._words) > 1:
             raise KubectlError("name cannot be provided when a selector is specified")
-        if self._subresource:
+        if self._selection.subresource:
             raise KubectlError("subresource cannot be used when bulk resources are specified")
         for kind in self._types():
             if errors is None:
@@ -261,18 +278,18 @@ class ResourceBuilder:
 
     def _list_kind(self, kind: ResourceType) -> Iterator[ResourceInfo]:
         namespace = self.namespace_of(kind)
-        query = {"labelSelector": self._selector, "fieldSelector": self._field_selector, **self._query}
-        query |= {"limit": str(self._chunk_size)} if self._chunk_size > 0 else {}
+        query = {"labelSelector": self._selector, "fieldSelector": self._field_selector, **self._fetch.query}
+        query |= {"limit": str(self._fetch.chunk_size)} if self._fetch.chunk_size > 0 else {}
         query = {key: value for key, value in query.items() if value}
-        for response in list_pages(self._factory.session, kind, namespace, query, accept=self._accept):
-            if response.get("kind") == "Table" or not self._flattens:
+        for response in list_pages(self._factory.session, kind, namespace, query, accept=self._fetch.accept):
+            if response.get("kind") == "Table" or not self._fetch.flattens:
                 yield ResourceInfo(kind, namespace, "", response)
                 continue
             title = {"apiVersion": kind.api_version, "kind": kind.kind}
             for item in response.get("items") or ():
                 metadata = item.get("metadata") or {}
-                where = str(metadata.get("namespace") or "")
-                yield ResourceInfo(kind, where, str(metadata.get("name") or ""), {**title, **item})
+                item_namespace = str(metadata.get("namespace") or "")
+                yield ResourceInfo(kind, item_namespace, str(metadata.get("name") or ""), {**title, **item})
 
     # -- by files ------------------------------------------------------------------------------------------------------
 
@@ -285,11 +302,11 @@ class ResourceBuilder:
                 matches = labels.parse(self._selector).matches
             except ValueError as error:
                 raise KubectlError(f'the provided selector "{self._selector}" is not valid: {error}') from None
-        for manifest in manifest_objects(self._files, validates=self._validates, errors=errors):
+        for manifest in manifest_objects(self._files, validates=self._source.validates, errors=errors):
             try:
                 info = self._build_manifest_info(manifest)
-                if self._fetches_latest and info.name:
-                    info.fetch(self._factory.session, self._query, accept=self._accept)
+                if self._fetch.fetches_latest and info.name:
+                    info.fetch(self._factory.session, self._fetch.query, accept=self._fetch.accept)
             except (ServerError, CliError) as error:
                 if errors is None:
                     raise
@@ -299,7 +316,7 @@ class ResourceBuilder:
                 yield info
 
     def _build_manifest_info(self, manifest: ManifestObject) -> ResourceInfo:
-        if self._is_local:
+        if self._source.is_local:
             kind = local_type(manifest)
             return ResourceInfo(kind, manifest.namespace, manifest.name, manifest.value, manifest.source)
         try:
@@ -313,20 +330,24 @@ class ResourceBuilder:
             value["metadata"] = {**(value.get("metadata") or {}), "namespace": namespace}
         elif manifest.namespace:
             value["metadata"] = {key: part for key, part in value["metadata"].items() if key != "namespace"}
-        return ResourceInfo(kind, namespace, manifest.name, value, manifest.source, self._subresource)
+        return ResourceInfo(kind, namespace, manifest.name, value, manifest.source, self._selection.subresource)
 
     def _unreachable(self, error: ConnectionFailure, manifest: ManifestObject) -> KubectlError:
         """Return kubectl's error for a server that cannot be reached. kubectl requests schemas or discovery first, so
         that its error names their path."""
         source = f'"{manifest.source}"'
-        if not self._validates:
+        if not self._source.validates:
             return error.add_context(f"unable to recognize {source}", "/api?timeout=32s")
-        what = f"error validating {source}: error validating data: failed to download openapi"
-        return error.add_context(what, "/openapi/v2?timeout=32s", f"; {SKIP_VALIDATION_ADVICE}")
+        operation = f"error validating {source}: error validating data: failed to download openapi"
+        return error.add_context(operation, "/openapi/v2?timeout=32s", f"; {SKIP_VALIDATION_ADVICE}")
+
+    def _requires_namespace(self) -> bool:
+        required = self._source.requires_namespace
+        return self._factory.has_namespace_flag if required is None else required
 
     def _namespace_for(self, manifest: ManifestObject) -> str:
         own, requested = manifest.namespace, self._factory.namespace
-        if own and self._requires_namespace and own != requested:
+        if own and own != requested and self._requires_namespace():
             raise KubectlError(
                 f'the namespace from the provided object "{own}" does not match the namespace "{requested}". '
                 f"You must pass '--namespace={own}' to perform this operation."

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from sampan.kubectl.command_line.flags import bool_flag, flag_group, string_flag
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.printers.objects import JsonPrinter, KyamlPrinter, NamePrinter, YamlPrinter, as_json, as_yaml
 
 if TYPE_CHECKING:
-    from sampan.kubectl.objects.targets import ResourceInfo
     from sampan.kubectl.printers.go_template import Template
     from sampan.machinery.jsonpath import JsonPathTemplate
 
@@ -32,6 +32,48 @@ GET_FORMATS = (*OBJECT_FORMATS, *_CUSTOM_COLUMNS, "wide")
 class Printer(Protocol):
     def print(self, value: dict[str, Any]) -> None:
         """Print an object or a list of objects to standard output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """The format in which a command prints objects."""
+
+    format: str = string_flag("-o", "--output", metavar="FORMAT", help="Output format: {formats}.")
+    template: str = string_flag("--template", metavar="TEMPLATE", help="Template, or its file, for -o go-template.")
+    allow_missing_template_keys: bool = bool_flag(
+        "--allow-missing-template-keys",
+        default=True,
+        help="Print nothing for missing fields in templates. True by default.",
+    )
+    show_managed_fields: bool = bool_flag("--show-managed-fields", help="Keep managedFields in JSON and YAML output.")
+
+    def __bool__(self) -> bool:
+        """Whether a format is chosen."""
+        return bool(self.format or self.template)
+
+    def printer(
+        self,
+        *,
+        formats: tuple[str, ...] = OBJECT_FORMATS,
+        operation: str = "",
+        is_sorted: bool = True,
+        has_headers: bool = True,
+    ) -> Printer:
+        return printer_for(
+            self.format,
+            template=self.template,
+            allows_missing_keys=self.allow_missing_template_keys,
+            shows_managed_fields=self.show_managed_fields,
+            has_headers=has_headers,
+            operation=operation,
+            is_sorted=is_sorted,
+            formats=formats,
+        )
+
+
+def output_flags(*, formats: tuple[str, ...] = OBJECT_FORMATS) -> OutputOptions:
+    """Declare -o, --template, --allow-missing-template-keys and --show-managed-fields."""
+    return flag_group(OutputOptions, formats=", ".join(formats))
 
 
 def printer_for(
@@ -78,17 +120,6 @@ def unknown_format(output: str, formats: tuple[str, ...]) -> KubectlError:
     return KubectlError(
         f"unable to match a printer suitable for the output format {quote_text(output)}, allowed formats are: {names}"
     )
-
-
-def print_result(info: ResourceInfo, operation: str, *, dry_run: str = "none", printer: Printer | None = None) -> None:
-    """Print the operation on an object, such as `pod/web created (server dry run)`. With a printer, print the object
-    instead."""
-    if printer is not None and not isinstance(printer, NamePrinter):
-        printer.print(info.value)
-        return
-    suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
-    is_short = isinstance(printer, NamePrinter) and not printer.operation
-    click.echo(info.qualified_name if is_short else f"{info.qualified_name} {operation}{suffix}")
 
 
 def _custom_columns(form: str, text: str, has_headers: bool) -> Printer:
@@ -182,4 +213,13 @@ def _go_template_printer(text: str, allows_missing_keys: bool) -> Printer:
         raise KubectlError(f"error parsing template {text}, {error}") from None
 
 
-__all__ = ["GET_FORMATS", "OBJECT_FORMATS", "Printer", "as_json", "as_yaml", "print_result", "printer_for"]
+__all__ = [
+    "GET_FORMATS",
+    "OBJECT_FORMATS",
+    "OutputOptions",
+    "Printer",
+    "as_json",
+    "as_yaml",
+    "output_flags",
+    "printer_for",
+]

@@ -20,15 +20,15 @@ def align_columns(lines: Sequence[str]) -> list[str]:
 def _measure(rows: Sequence[Sequence[str]], widths: list[list[int]], column: int, start: int, end: int) -> None:
     """Compute the width of a column in each block of adjacent lines that have it, and recursively those of later
     columns."""
-    at = start
-    while at < end:
-        first = at
-        while at < end and len(rows[at]) - 1 > column:
-            at += 1
-        if at == first:
-            at += 1
+    index = start
+    while index < end:
+        first = index
+        while index < end and len(rows[index]) - 1 > column:
+            index += 1
+        if index == first:
+            index += 1
             continue
-        width = max(len(row[column]) for row in rows[first:at]) + _GAP
-        for row_widths in widths[first:at]:
+        width = max(len(row[column]) for row in rows[first:index]) + _GAP
+        for row_widths in widths[first:index]:
             row_widths.append(width)
-        _measure(rows, widths, column + 1, first, at)
+        _measure(rows, widths, column + 1, first, index)

@@ -43,8 +43,8 @@ def _items(values: list[Any], depth: int) -> Iterator[str]:
     indent = "  " * depth
     if any(isinstance(item, (dict, list)) and item for item in values):
         yield "["
-        for at, item in enumerate(values):
-            yield ", " if at else ""
+        for index, item in enumerate(values):
+            yield ", " if index else ""
             yield from _text(item, depth)
         yield "]"
         return

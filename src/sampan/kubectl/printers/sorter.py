@@ -28,36 +28,36 @@ def sort_by_field(items: Sequence[T], expression: str, object_of: Callable[[T], 
     if items and not any(fields):
         raise KubectlError(f"couldn't find any field with path {quote_text(path)} in the list of objects")
     key = cmp_to_key(_compare)
-    order = sorted(range(len(items)), key=lambda at: key(fields[at]))
-    return [items[at] for at in order]
+    order = sorted(range(len(items)), key=lambda index: key(fields[index]))
+    return [items[index] for index in order]
 
 
 def _first_result(results: list[list[Any]]) -> list[Any]:
     return results[0][:1] if results else []
 
 
-def _compare(left: list[Any], right: list[Any]) -> int:
-    if not (left and right):
-        return len(left) - len(right)
-    return -1 if _is_less(left[0], right[0]) else int(_is_less(right[0], left[0]))
+def _compare(first: list[Any], second: list[Any]) -> int:
+    if not (first and second):
+        return len(first) - len(second)
+    return -1 if _is_less(first[0], second[0]) else int(_is_less(second[0], first[0]))
 
 
-def _is_less(left: Any, right: Any) -> bool:
-    if left is None or right is None:
-        return left is None and right is not None
-    if isinstance(left, str) and isinstance(right, str):
-        return _is_less_text(left, right)
-    if isinstance(left, (int, float)) and type(left) is type(right) and not isinstance(left, bool):
-        return left < right
-    raise KubectlError(f"unsortable type: {type(left).__name__}")
+def _is_less(first: Any, second: Any) -> bool:
+    if first is None or second is None:
+        return first is None and second is not None
+    if isinstance(first, str) and isinstance(second, str):
+        return _is_less_text(first, second)
+    if isinstance(first, (int, float)) and type(first) is type(second) and not isinstance(first, bool):
+        return first < second
+    raise KubectlError(f"unsortable type: {type(first).__name__}")
 
 
-def _is_less_text(left: str, right: str) -> bool:
+def _is_less_text(first: str, second: str) -> bool:
     from sampan.api.values import quantity
 
-    if left[:1].isdigit() and right[:1].isdigit():
+    if first[:1].isdigit() and second[:1].isdigit():
         try:
-            return quantity.from_json(left).milli_value() < quantity.from_json(right).milli_value()
+            return quantity.from_json(first).milli_value() < quantity.from_json(second).milli_value()
         except ValueError:
-            return left < right
-    return left < right
+            return first < second
+    return first < second

@@ -44,7 +44,7 @@ def cell_text(cell: Any) -> str:
         from sampan.api.go_compat import gotext
 
         return gotext.value(cell)
-    end = min((at for at in map(cell.find, "\f\n\r") if at >= 0), default=-1)
+    end = min((index for index in map(cell.find, "\f\n\r") if index >= 0), default=-1)
     return escape_terminal_codes(cell) if end < 0 else escape_terminal_codes(cell[:end]) + "..."
 
 
@@ -86,12 +86,12 @@ class TablePrinter:
         return lines + [self._row(row, columns, event_type) for row in rows]
 
     def _select_columns(self, columns: Sequence[Mapping[str, Any]]) -> list[int]:
-        return [at for at, column in enumerate(columns) if self.is_wide or not column.get("priority")]
+        return [index for index, column in enumerate(columns) if self.is_wide or not column.get("priority")]
 
     def _header(self, columns: Sequence[Mapping[str, Any]], event_type: str) -> list[str]:
         header = ["EVENT"] if event_type else []
         header += ["NAMESPACE"] if self.has_namespace else []
-        header += [str(columns[at].get("name", "")).upper() for at in self._select_columns(columns)]
+        header += [str(columns[index].get("name", "")).upper() for index in self._select_columns(columns)]
         header += [label.rpartition("/")[2].upper() for label in self.label_columns]
         return header + (["LABELS"] if self.has_labels else [])
 
@@ -100,10 +100,10 @@ class TablePrinter:
         values = list(row.get("cells") or ())
         cells = [_EVENT_TYPES.get(event_type, event_type)] if event_type else []
         cells += [str(metadata.get("namespace") or "")] if self.has_namespace else []
-        name = next((at for at, column in enumerate(columns) if column.get("format") == "name"), -1)
-        for at in self._select_columns(columns):
-            text = cell_text(values[at]) if at < len(values) else ""
-            cells.append(f"{self.kind_prefix}/{text}" if self.kind_prefix and at == name else text)
+        name = next((index for index, column in enumerate(columns) if column.get("format") == "name"), -1)
+        for index in self._select_columns(columns):
+            text = cell_text(values[index]) if index < len(values) else ""
+            cells.append(f"{self.kind_prefix}/{text}" if self.kind_prefix and index == name else text)
         labels = metadata.get("labels") or {}
         cells += [str(labels.get(label, "")) for label in self.label_columns]
         return cells + ([format_labels(labels)] if self.has_labels else [])

@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 
-from sampan.kubectl.commands.create.cluster_role import cluster_role
-from sampan.kubectl.commands.create.config_map import config_map
-from sampan.kubectl.commands.create.deployment import container_name, deployment
-from sampan.kubectl.commands.create.ingress import ingress
-from sampan.kubectl.commands.create.job import job, job_of_cron_job
-from sampan.kubectl.commands.create.pod_disruption_budget import pod_disruption_budget
-from sampan.kubectl.commands.create.quota import resource_quota
-from sampan.kubectl.commands.create.role import role
-from sampan.kubectl.commands.create.role_binding import role_binding
-from sampan.kubectl.commands.create.secret import docker_registry_secret, generic_secret
+from sampan.kubectl.commands.create.binding import BindingSubjectOptions
+from sampan.kubectl.commands.create.cluster_role import CreateClusterRoleOptions, cluster_role
+from sampan.kubectl.commands.create.config_map import CreateConfigMapOptions, config_map
+from sampan.kubectl.commands.create.deployment import CreateDeploymentOptions, container_name, deployment
+from sampan.kubectl.commands.create.ingress import CreateIngressOptions, ingress
+from sampan.kubectl.commands.create.job import CreateJobOptions, job, job_of_cron_job
+from sampan.kubectl.commands.create.key_sources import SourceOptions
+from sampan.kubectl.commands.create.pod_disruption_budget import CreatePodDisruptionBudgetOptions, pod_disruption_budget
+from sampan.kubectl.commands.create.policy_rules import RuleOptions
+from sampan.kubectl.commands.create.quota import CreateQuotaOptions, resource_quota
+from sampan.kubectl.commands.create.role import CreateRoleOptions, role
+from sampan.kubectl.commands.create.role_binding import CreateRoleBindingOptions, role_binding
+from sampan.kubectl.commands.create.secret import (
+    DockerRegistrySecretOptions,
+    GenericSecretOptions,
+    docker_registry_secret,
+    generic_secret,
+)
 from sampan.kubectl.commands.create.service import parse_port_pair, service
 from sampan.machinery.cli_errors import CliError
 
@@ -33,7 +41,9 @@ def resolve(name: str, group: str) -> tuple[str, str]:
 def test_config_map_has_text_and_binary_data(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     (tmp_path / "raw").write_bytes(b"\xff")
-    value = config_map("a", "x", from_file=[str(tmp_path)], from_literal=["k=v=w"])
+    value = config_map(
+        "a", "x", CreateConfigMapOptions(sources=SourceOptions(from_file=(str(tmp_path),), from_literal=("k=v=w",)))
+    )
     assert value["data"] == {"text": "hello", "k": "v=w"}
     assert value["binaryData"] == {"raw": "/w=="}
     assert value["metadata"] == {"name": "a", "namespace": "x"}
@@ -43,17 +53,28 @@ def test_env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "env"
     file.write_text("\ufeff# comment\nA=1\n  B=x=y\n\nC\n")
     monkeypatch.setenv("C", "from environment")
-    assert config_map("a", from_env_file=[str(file)])["data"] == {"A": "1", "B": "x=y", "C": "from environment"}
+    assert config_map("a", "", CreateConfigMapOptions(sources=SourceOptions(from_env_file=(str(file),))))["data"] == {
+        "A": "1",
+        "B": "x=y",
+        "C": "from environment",
+    }
 
 
 def test_append_hash_matches_kubectl() -> None:
-    named = config_map("a", from_literal=["a=b<"], append_hash=True)
+    named = config_map("a", "", CreateConfigMapOptions(sources=SourceOptions(from_literal=("a=b<",)), append_hash=True))
     assert named["metadata"]["name"] == "a-44m9tt4dk7"
-    assert generic_secret("a", from_literal=["a=b"], append_hash=True)["metadata"]["name"] == "a-648mt2ck52"
+    assert (
+        generic_secret("a", "", GenericSecretOptions(sources=SourceOptions(from_literal=("a=b",)), append_hash=True))[
+            "metadata"
+        ]["name"]
+        == "a-648mt2ck52"
+    )
 
 
 def test_docker_registry_secret_has_the_fields_in_the_order_of_docker() -> None:
-    data = docker_registry_secret("r", docker_username="u", docker_password="p")["data"][".dockerconfigjson"]
+    data = docker_registry_secret("r", "", DockerRegistrySecretOptions(docker_username="u", docker_password="p"))[
+        "data"
+    ][".dockerconfigjson"]
     assert data == (
         "eyJhdXRocyI6eyJodHRwczovL2luZGV4LmRvY2tlci5pby92MS8iOnsidXNlcm5hbWUiOiJ1IiwicGFzc3dvcmQiOiJwIiwiYXV0aCI6ImRUcHci"
         "fX19"
@@ -89,7 +110,17 @@ def test_container_name_replaces_characters_and_adds_a_suffix() -> None:
 
 
 def test_only_the_first_container_has_the_port() -> None:
-    containers = deployment("a", image=["x", "y"], port=80)["spec"]["template"]["spec"]["containers"]
+    containers = deployment(
+        "a",
+        "",
+        CreateDeploymentOptions(
+            image=(
+                "x",
+                "y",
+            ),
+            port=80,
+        ),
+    )["spec"]["template"]["spec"]["containers"]
     assert [container.get("ports") for container in containers] == [[{"containerPort": 80}], None]
 
 
@@ -99,11 +130,25 @@ def test_job_from_a_cron_job_has_an_owner_reference() -> None:
     assert value["metadata"]["ownerReferences"][0]["uid"] == "u"
     assert value["metadata"]["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
     assert value["spec"] == {"template": {}}
-    assert job("j", image="x", command=["date"])["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert (
+        job("j", "", CreateJobOptions(image="x", words=("j", "date")))["spec"]["template"]["spec"]["restartPolicy"]
+        == "Never"
+    )
 
 
 def test_rules_of_an_ingress_are_grouped_by_host_and_tls_by_secret() -> None:
-    spec = ingress("a", rule=["a.b/x*=s:80,tls=t", "a.b/=s:http,tls=t", "c.d/=s:1,tls=t", "/=s:2,tls"])["spec"]
+    spec = ingress(
+        "a",
+        "",
+        CreateIngressOptions(
+            rule=(
+                "a.b/x*=s:80,tls=t",
+                "a.b/=s:http,tls=t",
+                "c.d/=s:1,tls=t",
+                "/=s:2,tls",
+            )
+        ),
+    )["spec"]
     assert [(rule.get("host"), len(rule["http"]["paths"])) for rule in spec["rules"]] == [
         ("a.b", 2),
         ("c.d", 1),
@@ -115,7 +160,24 @@ def test_rules_of_an_ingress_are_grouped_by_host_and_tls_by_secret() -> None:
 
 
 def test_rules_of_a_role_are_grouped_by_api_group() -> None:
-    rules = role("a", verb=["get", "get"], resource=["rs", "pods/log", "pods"], resolve=resolve)["rules"]
+    rules = role(
+        "a",
+        "",
+        CreateRoleOptions(
+            rules=RuleOptions(
+                verb=(
+                    "get",
+                    "get",
+                ),
+                resource=(
+                    "rs",
+                    "pods/log",
+                    "pods",
+                ),
+            )
+        ),
+        resolve,
+    )["rules"]
     assert rules == [
         {"verbs": ["get"], "apiGroups": [""], "resources": ["pods/log", "pods"]},
         {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["replicasets"]},
@@ -123,22 +185,32 @@ def test_rules_of_a_role_are_grouped_by_api_group() -> None:
 
 
 def test_cluster_role_aggregates() -> None:
-    value = cluster_role("a", aggregation_rule={"x": "y"}, resolve=resolve)
+    value = cluster_role("a", CreateClusterRoleOptions(aggregation_rule=("x=y",)), resolve)
     assert value["aggregationRule"] == {"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}
 
 
 def test_role_binding_of_a_cluster_role() -> None:
-    value = role_binding("a", clusterrole="admin", user=["u"], serviceaccount=["n:s"])
+    value = role_binding(
+        "a",
+        "",
+        CreateRoleBindingOptions(
+            subjects=BindingSubjectOptions(user=("u",), serviceaccount=("n:s",)), clusterrole="admin"
+        ),
+    )
     assert value["roleRef"]["kind"] == "ClusterRole"
     assert value["subjects"][1] == {"kind": "ServiceAccount", "name": "s", "namespace": "n"}
 
 
 def test_quota_has_canonical_quantities() -> None:
-    assert resource_quota("a", hard="cpu=1000m,memory=1Gi")["spec"] == {"hard": {"cpu": "1", "memory": "1Gi"}}
+    assert resource_quota("a", "", CreateQuotaOptions(hard="cpu=1000m,memory=1Gi"))["spec"] == {
+        "hard": {"cpu": "1", "memory": "1Gi"}
+    }
 
 
 def test_budget_has_a_label_selector() -> None:
-    spec = pod_disruption_budget("a", selector="a=b,c in (y,x),!d", min_available="50%")["spec"]
+    spec = pod_disruption_budget(
+        "a", "", CreatePodDisruptionBudgetOptions(selector="a=b,c in (y,x),!d", min_available="50%")
+    )["spec"]
     assert spec == {
         "minAvailable": "50%",
         "selector": {
@@ -154,19 +226,52 @@ def test_budget_has_a_label_selector() -> None:
 @pytest.mark.parametrize(
     ("generate", "message"),
     [
-        (lambda: config_map("a", from_literal=["=b"]), "invalid literal source =b, expected key=value"),
-        (lambda: config_map("a", from_file=["/no/such"]), "error reading /no/such: no such file or directory"),
-        (lambda: config_map("a", from_file=["a=b=c"]), "key names or file paths cannot contain '='"),
         (
-            lambda: config_map("a", from_literal=["x=1", "x=2"]),
+            lambda: config_map("a", "", CreateConfigMapOptions(sources=SourceOptions(from_literal=("=b",)))),
+            "invalid literal source =b, expected key=value",
+        ),
+        (
+            lambda: config_map("a", "", CreateConfigMapOptions(sources=SourceOptions(from_file=("/no/such",)))),
+            "error reading /no/such: no such file or directory",
+        ),
+        (
+            lambda: config_map("a", "", CreateConfigMapOptions(sources=SourceOptions(from_file=("a=b=c",)))),
+            "key names or file paths cannot contain '='",
+        ),
+        (
+            lambda: config_map(
+                "a",
+                "",
+                CreateConfigMapOptions(
+                    sources=SourceOptions(
+                        from_literal=(
+                            "x=1",
+                            "x=2",
+                        )
+                    )
+                ),
+            ),
             'cannot add key "x", another key by that name already exists in Data for ConfigMap "a"',
         ),
         (
-            lambda: config_map("a", from_env_file=["x"], from_literal=["a=b"]),
+            lambda: config_map(
+                "a", "", CreateConfigMapOptions(sources=SourceOptions(from_env_file=("x",), from_literal=("a=b",)))
+            ),
             "from-env-file cannot be combined with from-file or from-literal",
         ),
         (
-            lambda: generic_secret("a", from_literal=["x=1", "x=2"]),
+            lambda: generic_secret(
+                "a",
+                "",
+                GenericSecretOptions(
+                    sources=SourceOptions(
+                        from_literal=(
+                            "x=1",
+                            "x=2",
+                        )
+                    )
+                ),
+            ),
             "cannot add key x, another key by that name already exists",
         ),
         (lambda: service("a", type="ClusterIP"), "at least one tcp port specifier must be provided"),
@@ -176,33 +281,53 @@ def test_budget_has_a_label_selector() -> None:
         ),
         (lambda: service("a", type="ExternalName", external_name="_"), "invalid service external name _"),
         (
-            lambda: deployment("a", image=["x", "y"], command=["z"]),
+            lambda: deployment(
+                "a",
+                "",
+                CreateDeploymentOptions(
+                    image=(
+                        "x",
+                        "y",
+                    ),
+                    words=("a", "z"),
+                ),
+            ),
             "cannot specify multiple --image options and command",
         ),
         (
-            lambda: ingress("a", rule=["x"]),
+            lambda: ingress("a", "", CreateIngressOptions(rule=("x",))),
             "rule x is invalid and should be in format host/path=svcname:svcport[,tls[=secret]]",
         ),
-        (lambda: role("a", verb=[], resource=["pods"], resolve=resolve), "at least one verb must be specified"),
         (
-            lambda: role("a", verb=["bind"], resource=["pods"], resolve=resolve),
+            lambda: role("a", "", CreateRoleOptions(rules=RuleOptions(verb=(), resource=("pods",))), resolve),
+            "at least one verb must be specified",
+        ),
+        (
+            lambda: role("a", "", CreateRoleOptions(rules=RuleOptions(verb=("bind",), resource=("pods",))), resolve),
             "can not perform 'bind' on 'pods' in group ''",
         ),
         (
-            lambda: cluster_role("a", verb=["list"], non_resource_url=["/x"], resolve=resolve),
+            lambda: cluster_role(
+                "a", CreateClusterRoleOptions(rules=RuleOptions(verb=("list",)), non_resource_url=("/x",)), resolve
+            ),
             "invalid verb: 'list' for nonResourceURL",
         ),
         (
-            lambda: role_binding("a", role="x", clusterrole="y"),
+            lambda: role_binding("a", "", CreateRoleBindingOptions(role="x", clusterrole="y")),
             "exactly one of clusterrole or role must be specified",
         ),
         (
-            lambda: role_binding("a", role="x", serviceaccount=["y"]),
+            lambda: role_binding(
+                "a", "", CreateRoleBindingOptions(subjects=BindingSubjectOptions(serviceaccount=("y",)), role="x")
+            ),
             "serviceaccount must be <namespace>:<name>",
         ),
-        (lambda: resource_quota("a", hard="cpu"), "Invalid argument syntax cpu, expected <resource>=<value>"),
         (
-            lambda: pod_disruption_budget("a", selector="a=b", min_available="x"),
+            lambda: resource_quota("a", "", CreateQuotaOptions(hard="cpu")),
+            "Invalid argument syntax cpu, expected <resource>=<value>",
+        ),
+        (
+            lambda: pod_disruption_budget("a", "", CreatePodDisruptionBudgetOptions(selector="a=b", min_available="x")),
             "invalid format specified for min-available",
         ),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sampan.kubectl.commands.drain.filters import DrainOptions, filter_pods
+from sampan.kubectl.commands.drain.filters import PodFilters, filter_pods
 
 OWNERS = {
     "DaemonSet": {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True},
@@ -52,14 +52,14 @@ DAEMON = "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignor
     ],
 )
 def test_filters(value: Any, options: dict[str, Any], count: int, warning: str, errors: list[str]) -> None:
-    result = filter_pods([value], DrainOptions(**options), now=1000, daemon_set_error=lambda *_: None)
+    result = filter_pods([value], PodFilters(**options), now=1000, daemon_set_error=lambda *_: None)
     assert (len(result.pods), result.warning_text, result.error_texts) == (count, warning, errors)
 
 
 def test_pods_of_a_deleted_daemon_set_need_force() -> None:
     missing = ('daemonsets.apps "d" not found', True)
     pods = [pod(owner="DaemonSet"), pod("q", owner="DaemonSet")]
-    refused = filter_pods(pods, DrainOptions(), now=0, daemon_set_error=lambda *_: missing)
+    refused = filter_pods(pods, PodFilters(), now=0, daemon_set_error=lambda *_: missing)
     assert refused.error_texts == ['cannot delete daemonsets.apps "d" not found: n/p, n/q']
-    forced = filter_pods(pods, DrainOptions(force=True), now=0, daemon_set_error=lambda *_: missing)
+    forced = filter_pods(pods, PodFilters(force=True), now=0, daemon_set_error=lambda *_: missing)
     assert len(forced.pods) == 2

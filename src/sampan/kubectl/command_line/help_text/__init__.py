@@ -69,23 +69,23 @@ def write_rows(formatter: click.HelpFormatter, title: str, rows: Sequence[tuple[
     width = min(max(len(name) for name, _ in rows), _LEFT_COLUMN) + 4
     with formatter.section(title):
         for name, text in rows:
-            first = f"  {name}".ljust(width)
+            first_indent = f"  {name}".ljust(width)
             if len(name) > width - 4:
                 formatter.write(f"  {name}\n")
-                first = " " * width
-            formatter.write("\n".join(_wrap(text, formatter.width, first, " " * width)) + "\n")
+                first_indent = " " * width
+            formatter.write("\n".join(_wrap(text, formatter.width, first_indent, " " * width)) + "\n")
 
 
-def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
+def _wrap(text: str, width: int, first_indent: str, indent: str) -> list[str]:
     wrapper = textwrap.TextWrapper(
-        width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+        width, initial_indent=first_indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return wrapper.wrap(text) or [first.rstrip()]
+    return wrapper.wrap(text) or [first_indent.rstrip()]
 
 
 def _write_description(formatter: click.HelpFormatter, command: click.Command) -> None:
-    for at, paragraph in enumerate((command.help or "").split("\n\n")):
-        if at:
+    for index, paragraph in enumerate((command.help or "").split("\n\n")):
+        if index:
             formatter.write_paragraph()
         if paragraph.startswith("\b"):
             formatter.write(paragraph.removeprefix("\b").strip("\n") + "\n")

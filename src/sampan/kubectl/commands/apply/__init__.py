@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import CHANGED_FLAGS, LateGroup
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
+from sampan.kubectl.command import LateGroup
+from sampan.kubectl.command_line.flags import arguments, bool_flag, changed_flags, string_array_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
     filename_flags,
-    filename_options,
-    output_options,
-    selector_option,
-    subresource_option,
-    validate_option,
-    validation_of,
+    record_flag,
+    selector_flag,
+    subresource_flag,
+    validate_flag,
+    validation_directive,
 )
 from sampan.kubectl.commands.apply.apply_set import ApplySet, is_enabled
 from sampan.kubectl.commands.apply.patcher import ApplyPatcher, PatchSchemas
 from sampan.kubectl.commands.apply.prune import prunable_objects, prunable_types
 from sampan.kubectl.commands.apply.server_side import SERVER_SIDE_MANAGER, apply_on_server
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError, UsageError
-from sampan.kubectl.objects.deletion import Deletion, cascade_policy, deletion_options
+from sampan.kubectl.objects.deletion import Deletion, DeletionOptions, cascade_policy, deletion_flags
 from sampan.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text, with_last_applied
-from sampan.kubectl.objects.object_writer import ObjectWriter, ResultPrinter, record_option, with_change_cause
-from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.objects.object_writer import ObjectWriter, with_change_cause
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceInfo, ResourceSelection, ResourceSource
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 CLIENT_SIDE_MANAGER = "kubectl-client-side-apply"
 _COMMANDS = ("edit-last-applied", "set-last-applied", "view-last-applied")
@@ -44,57 +48,59 @@ _ALL_PRUNED = (
 )
 
 
-@click.command(
-    "apply",
-    cls=LateGroup,
-    package=__name__,
-    modules={name: (name.replace("-", "_"), ()) for name in _COMMANDS},
-    invoke_without_command=True,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    words: tuple[str, ...] = arguments()
+    files: FilenameOptions = filename_flags("to apply")
+    deletion: DeletionOptions = deletion_flags(waits=False)
+    record: bool = record_flag()
+    output: OutputOptions = output_flags()
+    validate: str = validate_flag()
+    dry_run: str = dry_run_flag()
+    server_side: bool = bool_flag("--server-side", help="Let the server merge the configuration with the live object.")
+    force_conflicts: bool = bool_flag(
+        "--force-conflicts", help="With --server-side, take fields over from other managers."
+    )
+    field_manager: str = field_manager_flag(CLIENT_SIDE_MANAGER)
+    selector: str = selector_flag()
+    prune: bool = bool_flag("--prune", help="Delete applied objects that are not among the files.")
+    prune_allowlist: tuple[str, ...] = string_array_flag(
+        "--prune-allowlist", metavar="GROUP/VERSION/KIND", help="Kind that --prune deletes; repeatable."
+    )
+    selects_all: bool = bool_flag("--all", help="Let --prune consider all objects of the namespaces.")
+    applyset: str = string_flag(
+        "--applyset",
+        hidden=True,
+        metavar="[RESOURCE[.GROUP]/]NAME",
+        help="Object that records the set of applied objects, for --prune; a Secret unless a resource is given.",
+    )
+    overwrite: bool = bool_flag("--overwrite", default=True, help="Overwrite changes of others. True by default.")
+    openapi_patch: bool = bool_flag(
+        "--openapi-patch", default=True, help="Compute patches with the server's OpenAPI document. True by default."
+    )
+    subresource: str = subresource_flag("With --server-side, apply to this subresource.")
+    changed_flags: frozenset[str] = changed_flags()
+
+
+@LateGroup.define(
+    "apply", ApplyOptions, package=__name__, modules={name: (name.replace("-", "_"), ()) for name in _COMMANDS}
 )
-@click.argument("words", nargs=-1)
-@filename_options("to apply")
-@deletion_options(waits=False)
-@record_option()
-@output_options()
-@validate_option()
-@dry_run_option()
-@click.option("--server-side", is_flag=True, help="Let the server merge the configuration with the live object.")
-@click.option("--force-conflicts", is_flag=True, help="With --server-side, take fields over from other managers.")
-@field_manager_option(CLIENT_SIDE_MANAGER)
-@selector_option()
-@click.option("--prune", is_flag=True, help="Delete applied objects that are not among the files.")
-@click.option(
-    "--prune-allowlist", multiple=True, metavar="GROUP/VERSION/KIND", help="Kind that --prune deletes; repeatable."
-)
-@click.option("--all", "selects_all", is_flag=True, help="Let --prune consider all objects of the namespaces.")
-@click.option(
-    "--applyset",
-    default="",
-    hidden=True,
-    metavar="[RESOURCE[.GROUP]/]NAME",
-    help="Object that records the set of applied objects, for --prune; a Secret unless a resource is given.",
-)
-@click.option("--overwrite", is_flag=True, default=True, help="Overwrite changes of others. True by default.")
-@click.option(
-    "--openapi-patch",
-    is_flag=True,
-    default=True,
-    help="Compute patches with the server's OpenAPI document. True by default.",
-)
-@subresource_option("With --server-side, apply to this subresource.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, options: ApplyOptions) -> None:
     """Bring objects to the state of their configuration in files. Objects that do not exist are created."""
-    if words:
-        raise UsageError(f"Unexpected args: [{' '.join(words)}]")
-    dry_run = dry_run_of(options)
-    files = filename_flags(options)
+    if options.words:
+        raise UsageError(f"Unexpected args: [{' '.join(options.words)}]")
+    dry_run = dry_run_strategy(options.dry_run)
+    files = options.files
     if not files:
         raise KubectlError("must specify one of -f and -k")
     files.check()
-    validation = validation_of(options)
+    validation = validation_directive(options.validate)
     run = ApplyRun(factory, options, dry_run, validation)
-    builder = factory.resources(files=files, selector=options["selector"], validates=validation == "Strict")
+    builder = ResourceBuilder(
+        factory,
+        ResourceSelection(selector=options.selector),
+        ResourceSource(files=files, validates=validation == "Strict"),
+    )
     errors = ErrorAggregate()
     infos = list(builder.infos(errors))
     if not infos and not errors:
@@ -110,33 +116,37 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 class ApplyRun:
     """Applies the objects of a command line, prints the results and prunes."""
 
-    def __init__(self, factory: Factory, options: dict[str, Any], dry_run: str, validation: str) -> None:
+    def __init__(self, factory: Factory, options: ApplyOptions, dry_run: str, validation: str) -> None:
         self._factory, self._options, self._dry_run = factory, options, dry_run
-        policy = cascade_policy(options["cascade"])
+        policy = cascade_policy(options.deletion.cascade)
         self._apply_set = self._parent_set(validation)
         self._check_flags()
-        has_types = options["prune"] and self._apply_set is None
-        self._types = prunable_types(factory, options["prune_allowlist"]) if has_types else []
-        self._printer = ResultPrinter(options)
+        has_types = options.prune and self._apply_set is None
+        self._types = prunable_types(factory, options.prune_allowlist) if has_types else []
+        self._printer = ResultPrinter(options.output, dry_run)
         self._writer = ObjectWriter(
             session=factory.session, field_manager=self._field_manager(), dry_run=dry_run, validation=validation
         )
         self._deletion = Deletion(
-            session=factory.session, policy=policy, grace_period=options["grace_period"], dry_run=dry_run, is_quiet=True
+            session=factory.session,
+            policy=policy,
+            grace_period=options.deletion.grace_period,
+            dry_run=dry_run,
+            is_quiet=True,
         )
         self._patcher = ApplyPatcher(
             writer=self._writer,
-            schemas=PatchSchemas(factory.session, uses_openapi=options["openapi_patch"]),
-            overwrites=options["overwrite"],
-            deletion=self._deletion if options["force"] else None,
-            timeout_s=options["timeout_s"],
+            schemas=PatchSchemas(factory.session, uses_openapi=options.openapi_patch),
+            overwrites=options.overwrite,
+            deletion=self._deletion if options.deletion.force else None,
+            timeout_s=options.deletion.timeout_s,
         )
         self._uids: set[str] = set()
         self._namespaces: dict[str, None] = {factory.namespace: None} if factory.has_namespace_flag else {}
         self._applied: list[dict[str, Any]] = []
 
     def _parent_set(self, validation: str) -> ApplySet | None:
-        reference = self._options["applyset"]
+        reference = self._options.applyset
         if not reference:
             return None
         if not is_enabled():
@@ -150,15 +160,14 @@ class ApplyRun:
         return ApplySet(factory=self._factory, reference=reference, writer=writer)
 
     def _field_manager(self) -> str:
-        changed = click.get_current_context().meta[CHANGED_FLAGS]
-        if self._options["server_side"] and "field_manager" not in changed:
+        if self._options.server_side and "field-manager" not in self._options.changed_flags:
             return SERVER_SIDE_MANAGER
-        return str(self._options["field_manager"])
+        return str(self._options.field_manager)
 
     def _check_flags(self) -> None:
         options = self._options
-        is_server_side, is_forced = options["server_side"], options["force"]
-        if options["force_conflicts"] and not is_server_side:
+        is_server_side, is_forced = options.server_side, options.deletion.force
+        if options.force_conflicts and not is_server_side:
             raise KubectlError("--force-conflicts only works with --server-side")
         if self._dry_run == "client" and is_server_side:
             raise KubectlError(
@@ -168,29 +177,34 @@ class ApplyRun:
             raise KubectlError("--force cannot be used with --server-side")
         if self._dry_run == "server" and is_forced:
             raise KubectlError("--dry-run=server cannot be used with --force")
-        if options["selects_all"] and options["selector"]:
+        if options.selects_all and options.selector:
             raise KubectlError("cannot set --all and --selector at the same time")
         if self._apply_set is not None:
-            if not options["prune"]:
+            if not options.prune:
                 raise KubectlError("--applyset requires --prune")
             self._apply_set.check_parent()
-        if options["prune"]:
+        if options.prune:
             self._check_prune_flags()
-        if options["subresource"] and not is_server_side:
+        if options.subresource and not is_server_side:
             raise KubectlError("--subresource can only be specified for --server-side")
 
     def _check_prune_flags(self) -> None:
-        if self._options["force"]:
+        if self._options.deletion.force:
             raise KubectlError("--force cannot be used with --prune")
         if self._apply_set is not None:
-            for name in ("selects_all", "selector", "prune_allowlist"):
-                if self._options[name]:
-                    flag = "all" if name == "selects_all" else name.replace("_", "-")
+            options = self._options
+            excluded = (
+                ("all", options.selects_all),
+                ("selector", options.selector),
+                ("prune-allowlist", options.prune_allowlist),
+            )
+            for flag, value in excluded:
+                if value:
                     raise KubectlError(f"--{flag} is incompatible with --applyset")
             return
-        if not (self._options["selects_all"] or self._options["selector"]):
+        if not (self._options.selects_all or self._options.selector):
             raise KubectlError(_ALL_PRUNED)
-        if self._options["server_side"]:
+        if self._options.server_side:
             raise KubectlError("--prune is in alpha and doesn't currently work on objects created by server-side apply")
 
     def begin(self, infos: Sequence[ResourceInfo]) -> None:
@@ -202,13 +216,13 @@ class ApplyRun:
     def apply(self, info: ResourceInfo) -> None:
         if info.kind.is_namespaced:
             self._namespaces[info.namespace] = None
-        info.value = with_change_cause(info.value, self._options)
+        info.value = with_change_cause(info.value, self._options.record)
         metadata = info.value.get("metadata") or {}
         if not info.name and metadata.get("generateName"):
             raise KubectlError(f"from {metadata['generateName']}: cannot use generate name with apply")
-        if self._options["server_side"]:
-            info.subresource = self._options["subresource"]
-            value = apply_on_server(self._writer, info, force=self._options["force_conflicts"])
+        if self._options.server_side:
+            info.subresource = self._options.subresource
+            value = apply_on_server(self._writer, info, force=self._options.force_conflicts)
             self._report(value, "serverside-applied")
         else:
             self._apply_on_client(info)
@@ -274,8 +288,8 @@ class ApplyRun:
         if self._apply_set is not None:
             self._prune(list(self._apply_set.prunable_objects(self._uids)))
             self._apply_set.finish()
-        elif self._options["prune"]:
-            selector = self._options["selector"]
+        elif self._options.prune:
+            selector = self._options.selector
             self._prune(prunable_objects(self._factory, self._types, self._namespaces, self._uids, selector))
 
     def _prune(self, infos: Iterable[ResourceInfo]) -> None:

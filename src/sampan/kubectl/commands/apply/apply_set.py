@@ -149,24 +149,24 @@ class ApplySet:
         self._namespaces |= {self._parent.namespace} if self._parent.kind.is_namespaced else set()
 
     def _check_owner(self, annotations: dict[str, str], labels: dict[str, str]) -> None:
-        begin = f"ApplySet parent object {self._shown}"
+        subject = f"ApplySet parent object {self._shown}"
         if TOOLING not in annotations:
-            raise KubectlError(f"{begin} already exists and is missing required annotation {quote_text(TOOLING)}")
+            raise KubectlError(f"{subject} already exists and is missing required annotation {quote_text(TOOLING)}")
         tool = annotations[TOOLING].rpartition("/")[0] or annotations[TOOLING]
         if tool != _TOOL:
             managed = f"is managed by tooling {quote_text(tool)} instead of {quote_text(_TOOL)}"
-            raise KubectlError(f"{begin} already exists and {managed}")
+            raise KubectlError(f"{subject} already exists and {managed}")
         if PARENT_ID not in labels:
-            raise KubectlError(f"{begin} exists and does not have required label {PARENT_ID}")
+            raise KubectlError(f"{subject} exists and does not have required label {PARENT_ID}")
         if labels[PARENT_ID] != self.id:
-            difference = f"(got: {labels[PARENT_ID]}, want: {self.id})"
-            raise KubectlError(f"{begin} exists and has incorrect value for label {quote_text(PARENT_ID)} {difference}")
+            label = f"{quote_text(PARENT_ID)} (got: {labels[PARENT_ID]}, want: {self.id})"
+            raise KubectlError(f"{subject} exists and has incorrect value for label {label}")
 
     def _kinds_of(self, annotations: dict[str, str]) -> dict[str, ResourceType]:
-        begin = f"parsing ApplySet annotation on {self._shown}"
+        subject = f"parsing ApplySet annotation on {self._shown}"
         if KINDS not in annotations and not annotations.get(RESOURCES):
             needs = f"kubectl requires the {quote_text(KINDS)} annotation to be set on all ApplySet parent objects"
-            raise KubectlError(f"{begin}: {needs}")
+            raise KubectlError(f"{subject}: {needs}")
         key = KINDS if KINDS in annotations else RESOURCES
         kinds = {}
         for text in filter(None, annotations[key].split(",")):
@@ -174,7 +174,7 @@ class ApplySet:
                 kind = self._factory.kinds.find_by_name(text) if key == RESOURCES else self._kind_of(text)
             except CliError as error:
                 problem = f"could not find mapping for kind in {quote_text(key)} annotation: {error.message}"
-                raise KubectlError(f"{begin}: {problem}") from None
+                raise KubectlError(f"{subject}: {problem}") from None
             kinds[_group_kind(kind)] = kind
         return kinds
 
@@ -215,14 +215,14 @@ def _parent(factory: Factory, reference: str) -> tuple[ResourceType, str]:
     resource, slash, name = reference.partition("/")
     if not slash:
         resource, name = "secrets", reference
-    begin = f"invalid parent reference {quote_text(reference)}"
+    subject = f"invalid parent reference {quote_text(reference)}"
     if not name:
-        raise KubectlError(f"{begin}: name cannot be blank")
+        raise KubectlError(f"{subject}: name cannot be blank")
     try:
         return factory.kinds.find_by_name(resource), name
     except CliError:
         plural, _, group = resource.partition(".")
-        raise KubectlError(f"{begin}: no matches for {group}/, Resource={plural}") from None
+        raise KubectlError(f"{subject}: no matches for {group}/, Resource={plural}") from None
 
 
 def _group_kind(kind: ResourceType) -> str:

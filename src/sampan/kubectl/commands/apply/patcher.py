@@ -119,9 +119,9 @@ class ApplyPatcher:
                     continue
                 if self.deletion is not None and (is_conflict or error.error.reason == "Invalid"):
                     return modified, self._delete_and_create(info, live, modified)
-                where = f'"{info.source}": ' if info.source else ""
+                source = f'"{info.source}": ' if info.source else ""
                 raise error.add_context(
-                    f"{apply_error_text(info, patch)}{where}error when patching {where[:-2]}"
+                    f"{apply_error_text(info, patch)}{source}error when patching {source[:-2]}"
                 ) from None
         return patch, live
 
@@ -147,17 +147,21 @@ class ApplyPatcher:
                 ) from None
 
 
-def has_conflict(left: Any, right: Any, schema: Schema) -> bool:
+def has_conflict(first: Any, second: Any, schema: Schema) -> bool:
     """Whether two strategic merge patches set a field to different values (`MergingMapsHaveConflicts`)."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return any(has_conflict(left[key], right[key], schema.child(key) or ANY) for key in left.keys() & right.keys())
-    if isinstance(left, list) and isinstance(right, list) and "merge" in schema.patch_strategy:
+    if isinstance(first, dict) and isinstance(second, dict):
+        return any(
+            has_conflict(first[key], second[key], schema.child(key) or ANY) for key in first.keys() & second.keys()
+        )
+    if isinstance(first, list) and isinstance(second, list) and "merge" in schema.patch_strategy:
         key, items = schema.patch_key, schema.items
         if not key or items is None:
             return False
-        others = {item.get(key): item for item in right if isinstance(item, dict)}
-        return any(has_conflict(item, others.get(item.get(key), {}), items) for item in left if isinstance(item, dict))
-    return bool(left != right)
+        second_items = {item.get(key): item for item in second if isinstance(item, dict)}
+        return any(
+            has_conflict(item, second_items.get(item.get(key), {}), items) for item in first if isinstance(item, dict)
+        )
+    return bool(first != second)
 
 
 def _conflict_text(
@@ -169,10 +173,10 @@ def _conflict_text(
         f"{title}:\n{gotext.json_text(mask_patch(info, value))}"
         for title, value in (("original", original), ("modified", modified), ("current", live))
     )
-    shown, other = as_yaml(mask_patch(info, patch)), as_yaml(mask_patch(info, changes))
+    shown, shown_changes = as_yaml(mask_patch(info, patch)), as_yaml(mask_patch(info, changes))
     return (
         f"{apply_error_text(info, None)}{source}: error when patching {source}: creating patch with:\n{versions}\n\n"
-        f"for: patch:\n{shown}\n\nconflicts with changes made from original to current:\n{other}\n\n"
+        f"for: patch:\n{shown}\n\nconflicts with changes made from original to current:\n{shown_changes}\n\n"
     )
 
 

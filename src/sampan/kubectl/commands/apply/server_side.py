@@ -63,9 +63,10 @@ def _send(writer: ObjectWriter, info: ResourceInfo, value: dict[str, Any], *, fo
         raise
 
 
-def _warn(what: str, error: click.ClickException) -> None:
+def _warn(problem: str, error: click.ClickException) -> None:
     text = error.error.message if isinstance(error, ServerError) else error.message
-    click.echo(f"Warning: {what}. This is non-fatal and will be retried next time you apply. Error: {text}", err=True)
+    advice = "This is non-fatal and will be retried next time you apply."
+    click.echo(f"Warning: {problem}. {advice} Error: {text}", err=True)
 
 
 def _keep_annotation(writer: ObjectWriter, info: ResourceInfo, value: dict[str, Any]) -> dict[str, Any]:
@@ -120,8 +121,8 @@ def migrate_fields(entries: list[dict[str, Any]], managers: set[str], manager: s
     for old in olds:
         fields = _union(fields, old.get("fieldsV1") or {})
     target = {**target, "fieldsV1": fields}
-    kept = [entry for entry in entries if entry is not current and entry not in olds]
-    return [*kept, target]
+    unchanged_entries = [entry for entry in entries if entry is not current and entry not in olds]
+    return [*unchanged_entries, target]
 
 
 def _is_main(entry: dict[str, Any], operation: str) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import product
@@ -12,18 +12,13 @@ from typing import Any
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    filename_flags,
-    filename_options,
-    output_options,
-    printer_of,
-)
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag
+from sampan.kubectl.command_line.shared_flags import FilenameOptions, dry_run_flag, dry_run_strategy, filename_flags
 from sampan.kubectl.errors import KubectlError, ServerError
-from sampan.kubectl.objects.manifests import FilenameFlags, manifest_objects
+from sampan.kubectl.objects.manifests import manifest_objects
 from sampan.kubectl.objects.targets import ResourceInfo, kind_for
+from sampan.kubectl.printers import OutputOptions, output_flags
 
 _GROUP = "rbac.authorization.k8s.io"
 _PROTECTION = "rbac.authorization.kubernetes.io/autoupdate"
@@ -46,29 +41,36 @@ class Reconciliation:
     is_protected: bool = False
 
 
-@click.command("reconcile", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@output_options()
-@filename_options("to reconcile")
-@click.option("--remove-extra-permissions", is_flag=True, help="Remove rules of roles that the files do not have.")
-@click.option("--remove-extra-subjects", is_flag=True, help="Remove subjects of bindings that the files do not have.")
-@dry_run_option()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileOptions:
+    words: tuple[str, ...] = arguments()
+    output: OutputOptions = output_flags()
+    files: FilenameOptions = filename_flags("to reconcile")
+    remove_extra_permissions: bool = bool_flag(
+        "--remove-extra-permissions", help="Remove rules of roles that the files do not have."
+    )
+    remove_extra_subjects: bool = bool_flag(
+        "--remove-extra-subjects", help="Remove subjects of bindings that the files do not have."
+    )
+    dry_run: str = dry_run_flag()
+
+
+@KubectlCommand.define("reconcile", ReconcileOptions)
+def command(factory: Factory, options: ReconcileOptions) -> None:
     """Create roles and bindings of files, or add the rules and subjects that they lack.
 
     Other objects in the files are skipped.
     """
-    files = filename_flags(options)
+    files = options.files
     if not files:
         raise KubectlError("must specify one of -f and -k")
-    if words:
+    if options.words:
         raise KubectlError("no arguments are allowed")
-    dry_run = dry_run_of(options)
+    dry_run = dry_run_strategy(options.dry_run)
     if dry_run == "server":
         raise KubectlError("--dry-run=server for command reconcile is not supported yet")
     operation = "reconciled (dry run)" if dry_run == "client" else "reconciled"
-    printer = printer_of(options, operation=operation)
+    printer = options.output.printer(operation=operation)
     for info in _local_infos(factory, files):
         if info.kind.group != _GROUP or info.kind.kind not in (*_ROLES, *_BINDINGS):
             continue
@@ -77,7 +79,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         _report(result, info.kind.kind in _ROLES, options)
 
 
-def _local_infos(factory: Factory, files: FilenameFlags) -> Iterator[ResourceInfo]:
+def _local_infos(factory: Factory, files: FilenameOptions) -> Iterator[ResourceInfo]:
     """Yield the roles and bindings of files. Objects of other API groups are skipped, and the default namespace is not
     added."""
     for manifest in manifest_objects(files, validates=False):
@@ -86,7 +88,7 @@ def _local_infos(factory: Factory, files: FilenameFlags) -> Iterator[ResourceInf
             yield ResourceInfo(kind, manifest.namespace, manifest.name, manifest.value, manifest.source)
 
 
-def _reconcile(factory: Factory, info: ResourceInfo, options: Mapping[str, Any], *, is_dry_run: bool) -> Reconciliation:
+def _reconcile(factory: Factory, info: ResourceInfo, options: ReconcileOptions, *, is_dry_run: bool) -> Reconciliation:
     session = factory.session
     current: Value | None = None
     try:
@@ -95,8 +97,9 @@ def _reconcile(factory: Factory, info: ResourceInfo, options: Mapping[str, Any],
     except ServerError as error:
         if not error.is_not_found:
             raise
-    decide = decide_role if info.kind.kind in _ROLES else decide_binding
-    removes = options["remove_extra_permissions" if info.kind.kind in _ROLES else "remove_extra_subjects"]
+    is_role = info.kind.kind in _ROLES
+    removes = options.remove_extra_permissions if is_role else options.remove_extra_subjects
+    decide = decide_role if is_role else decide_binding
     result = decide(current, info.value, removes_extra=removes)
     if is_dry_run or result.is_protected or not result.operation:
         return result
@@ -149,15 +152,15 @@ def decide_role(current: Value | None, expected: Value, *, removes_extra: bool) 
     if current is None:
         return Reconciliation("create", expected, [_rule_text(rule) for rule in rules])
     merged, is_changed = _merge_metadata(current, expected)
-    have = current.get("rules") or []
-    missing = [rule for rule in _split_rules(rules) if not _is_covered(rule, have)]
-    extra = [rule for rule in _split_rules(have) if not _is_covered(rule, rules)]
+    current_rules = current.get("rules") or []
+    missing = [rule for rule in _split_rules(rules) if not _is_covered(rule, current_rules)]
+    extra = [rule for rule in _split_rules(current_rules) if not _is_covered(rule, rules)]
     if "aggregationRule" in expected and expected["aggregationRule"] != current.get("aggregationRule"):
         merged["aggregationRule"], is_changed = expected["aggregationRule"], True
     if removes_extra and (missing or extra):
         merged["rules"] = rules
     elif missing:
-        merged["rules"] = [*have, *missing]
+        merged["rules"] = [*current_rules, *missing]
     is_changed |= bool(missing) or (removes_extra and bool(extra))
     return Reconciliation(
         "update" if is_changed else "",
@@ -215,13 +218,13 @@ def decide_binding(current: Value | None, expected: Value, *, removes_extra: boo
     if current.get("roleRef") != expected.get("roleRef"):
         return Reconciliation("recreate", expected, is_protected=_is_protected(current))
     merged, is_changed = _merge_metadata(current, expected)
-    have = current.get("subjects") or []
-    missing = [subject for subject in subjects if subject not in have]
-    extra = [subject for subject in have if subject not in subjects]
+    current_subjects = current.get("subjects") or []
+    missing = [subject for subject in subjects if subject not in current_subjects]
+    extra = [subject for subject in current_subjects if subject not in subjects]
     if removes_extra and (missing or extra):
         merged["subjects"] = subjects
     elif missing:
-        merged["subjects"] = [*have, *missing]
+        merged["subjects"] = [*current_subjects, *missing]
     is_changed |= bool(missing) or (removes_extra and bool(extra))
     return Reconciliation(
         "update" if is_changed else "",
@@ -235,14 +238,14 @@ def decide_binding(current: Value | None, expected: Value, *, removes_extra: boo
 # -- report ----------------------------------------------------------------------------------------------------------
 
 
-def _report(result: Reconciliation, is_role: bool, options: Mapping[str, Any]) -> None:
+def _report(result: Reconciliation, is_role: bool, options: ReconcileOptions) -> None:
     if not result.operation:
         return
     caveat = f", but object opted out ({_PROTECTION}: false)" if result.is_protected else ""
     click.echo(f"\treconciliation required {result.operation}{caveat}", err=True)
-    what = "rules" if is_role else "subjects"
-    removes = options["remove_extra_permissions" if is_role else "remove_extra_subjects"]
-    for title, texts in ((f"missing {what} added", result.missing), (f"extra {what} removed", result.extra)):
+    parts = "rules" if is_role else "subjects"
+    removes = options.remove_extra_permissions if is_role else options.remove_extra_subjects
+    for title, texts in ((f"missing {parts} added", result.missing), (f"extra {parts} removed", result.extra)):
         if texts and (title.startswith("missing") or removes):
             click.echo(f"\t{title}:", err=True)
             for text in texts:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import output_options, printer_of
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments
 from sampan.kubectl.errors import KubectlError, ServerError
+from sampan.kubectl.printers import OutputOptions, output_flags
 from sampan.kubectl.printers.table import print_table
 
 _VERSIONS = ("v1", "v1beta1", "v1alpha1")
 
 
-@click.command("whoami", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@output_options()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhoamiOptions:
+    words: tuple[str, ...] = arguments()
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("whoami", WhoamiOptions)
+def command(factory: Factory, options: WhoamiOptions) -> None:
     """Show the name, groups and other attributes that the server sees for the current user."""
-    printer = printer_of(options, is_sorted=False) if options["output"] or options["template"] else None
+    printer = options.output.printer(is_sorted=False) if options.output.format or options.output.template else None
     review = _review(factory)
     if printer is not None:
         first = {key: review.get(key) for key in ("kind", "apiVersion")}

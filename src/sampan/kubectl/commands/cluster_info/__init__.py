@@ -8,18 +8,18 @@ from typing import Any
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlGroup
+from sampan.kubectl.command import KubectlGroup
+from sampan.kubectl.command_line.shared_flags import NoOptions
 from sampan.kubectl.commands.cluster_info import dump
 
 _HINT = "\nTo further debug and diagnose cluster problems, use 'kubectl cluster-info dump'."
 
 
-@click.group("cluster-info", cls=KubectlGroup, invoke_without_command=True)
-@click.pass_obj
-def command(factory: Factory) -> None:
+@KubectlGroup.define("cluster-info", NoOptions)
+def command(factory: Factory, options: NoOptions) -> None:
     """Show the addresses of the control plane and of services with the label kubernetes.io/cluster-service."""
     server = factory.session.access.server.rstrip("/")
-    namespace = factory.flags.get("namespace") or "kube-system"
+    namespace = factory.options.namespace or "kube-system"
     query = {"labelSelector": "kubernetes.io/cluster-service=true"}
     try:
         services = factory.session.get(f"/api/v1/namespaces/{namespace}/services", query).get("items") or ()

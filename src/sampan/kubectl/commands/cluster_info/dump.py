@@ -6,17 +6,17 @@ import contextlib
 import io
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
-from sampan.kubectl.command_line.shared_options import output_options, printer_of
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, duration_flag, string_flag, string_slice_flag
 from sampan.kubectl.errors import KubectlError, ServerError
-from sampan.kubectl.printers import Printer
+from sampan.kubectl.printers import OutputOptions, Printer, output_flags
 
 _COLLECTIONS = (
     ("events", "/api/v1", "events", "EventList"),
@@ -41,23 +41,30 @@ _MAPS = (
 )
 
 
-@click.command("dump", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@output_options()
-@click.option("--output-directory", default="", metavar="DIR", help="Directory to write files to; - is the output.")
-@click.option("--namespaces", multiple=True, type=STRING_SLICE, metavar="NS", help="Namespaces to dump.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Dump all namespaces.")
-@click.option("--pod-running-timeout", type=DURATION, default=20.0, metavar="T", help="Time to wait for a running pod.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    words: tuple[str, ...] = arguments()
+    output: OutputOptions = output_flags()
+    output_directory: str = string_flag(
+        "--output-directory", metavar="DIR", help="Directory to write files to; - is the output."
+    )
+    namespaces: tuple[str, ...] = string_slice_flag("--namespaces", metavar="NS", help="Namespaces to dump.")
+    all_namespaces: bool = bool_flag("-A", "--all-namespaces", help="Dump all namespaces.")
+    pod_running_timeout: float = duration_flag(
+        "--pod-running-timeout", default_s=20.0, metavar="T", help="Time to wait for a running pod."
+    )
+
+
+@KubectlCommand.define("dump", DumpOptions)
+def command(factory: Factory, options: DumpOptions) -> None:
     """Print the nodes, and the objects and logs of namespaces: by default kube-system and the current one."""
-    options["output"] = options["output"] or ("" if options["template"] else "json")
-    printer, session = printer_of(options, is_sorted=False), factory.session
-    suffix = {"json": ".json", "yaml": ".yaml"}.get(options["output"], ".txt")
-    directory = "" if options["output_directory"] == "-" else options["output_directory"]
+    output = options.output or replace(options.output, format="json")
+    printer, session = output.printer(is_sorted=False), factory.session
+    suffix = {"json": ".json", "yaml": ".yaml"}.get(output.format, ".txt")
+    directory = "" if options.output_directory == "-" else options.output_directory
     _write(directory, f"nodes{suffix}", _print_to_bytes(printer, session.get("/api/v1/nodes")))
-    namespaces = list(options["namespaces"]) or ["kube-system", factory.namespace]
-    if options["all_namespaces"]:
+    namespaces = list(options.namespaces) or ["kube-system", factory.namespace]
+    if options.all_namespaces:
         namespaces = [item["metadata"]["name"] for item in session.get("/api/v1/namespaces").get("items") or ()]
     for namespace in namespaces:
         pods: list[Any] = []

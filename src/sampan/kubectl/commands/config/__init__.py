@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from sampan.kubectl.command_line.command import KubectlGroup
+from sampan.kubectl.command import KubectlGroup
 from sampan.kubectl.commands.config.change_entries import set_cluster, set_context, set_credentials
 from sampan.kubectl.commands.config.contexts import (
     current_context,
@@ -20,30 +18,26 @@ from sampan.kubectl.commands.config.contexts import (
 from sampan.kubectl.commands.config.properties import set_property, unset_property
 from sampan.kubectl.commands.config.view import view
 
+command = KubectlGroup(
+    "config",
+    help="""Show and change kubeconfig files.
 
-@click.group("config", cls=KubectlGroup)
-def command() -> None:
-    """Show and change kubeconfig files.
-
-    The files are that of --kubeconfig, else those in $KUBECONFIG, else ~/.kube/config.
-    """
-
-
-for _subcommand in (
-    current_context,
-    delete_cluster,
-    delete_context,
-    delete_user,
-    get_clusters,
-    get_contexts,
-    get_users,
-    rename_context,
-    set_property,
-    set_cluster,
-    set_context,
-    set_credentials,
-    unset_property,
-    use_context,
-    view,
-):
-    command.add_command(_subcommand)
+The files are that of --kubeconfig, else those in $KUBECONFIG, else ~/.kube/config.""",
+    commands=[
+        current_context,
+        delete_cluster,
+        delete_context,
+        delete_user,
+        get_clusters,
+        get_contexts,
+        get_users,
+        rename_context,
+        set_property,
+        set_cluster,
+        set_context,
+        set_credentials,
+        unset_property,
+        use_context,
+        view,
+    ],
+)

@@ -93,8 +93,9 @@ def complete_entry(section: str, entry: Mapping[str, Any]) -> Entry:
 
 
 class ConfigFiles:
-    def __init__(self, flags: Mapping[str, Any]) -> None:
-        self.explicit_path = Path(flags["kubeconfig"]) if flags.get("kubeconfig") else None
+    def __init__(self, explicit_path: str) -> None:
+        """`explicit_path` is the value of --kubeconfig, which may be empty."""
+        self.explicit_path = Path(explicit_path) if explicit_path else None
         self._paths = [self.explicit_path] if self.explicit_path else kubeconfig.default_paths()
 
     @property
@@ -142,7 +143,7 @@ class ConfigFiles:
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-    from sampan.kubectl.objects.manifests import documents
+    from sampan.kubectl.documents import documents
 
     try:
         text = path.read_text(errors="replace")
@@ -185,7 +186,7 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
         raise KubectlError(f"open {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def usage_failure(ctx: click.Context, message: str) -> KubectlError:
-    """Print the help of a command, and return the error for wrong arguments."""
-    click.echo(ctx.get_help())
+def usage_failure(message: str) -> KubectlError:
+    """Print the help of the command, and return the error for wrong arguments."""
+    click.echo(click.get_current_context().get_help())
     return KubectlError(message)

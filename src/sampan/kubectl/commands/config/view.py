@@ -3,47 +3,50 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import click
-
-from sampan.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
-from sampan.kubectl.command_line.shared_options import output_options, printer_of
+from sampan.kubectl.client.factory import Factory
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, changed_flags
 from sampan.kubectl.commands.config.files import ConfigFiles, MergedConfig
 from sampan.kubectl.errors import KubectlError, UsageError
+from sampan.kubectl.printers import OutputOptions, output_flags
 
 _OMITTED = "DATA+OMITTED"
 _REDACTED = "REDACTED"
 _FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key"), "contexts": ()}
 
 
-@click.command("view", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@output_options()
-@click.option("--minify", is_flag=True, help="Print only what the current context uses.")
-@click.option("--flatten", is_flag=True, help="Replace paths of files by their content, for a portable kubeconfig.")
-@click.option("--raw", is_flag=True, help="Print certificates, keys and other secrets.")
-@click.option("--merge", is_flag=True, default=True, help="Merge all kubeconfig files. True by default.")
-@click.pass_context
-def view(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    words: tuple[str, ...] = arguments()
+    output: OutputOptions = output_flags()
+    minify: bool = bool_flag("--minify", help="Print only what the current context uses.")
+    flatten: bool = bool_flag("--flatten", help="Replace paths of files by their content, for a portable kubeconfig.")
+    raw: bool = bool_flag("--raw", help="Print certificates, keys and other secrets.")
+    merge: bool = bool_flag("--merge", default=True, help="Merge all kubeconfig files. True by default.")
+    changed_flags: frozenset[str] = changed_flags()
+
+
+@KubectlCommand.define("view", ViewOptions)
+def view(factory: Factory, options: ViewOptions) -> None:
     """Print the merged kubeconfig, or that of --kubeconfig."""
-    if words:
-        raise UsageError(f"unexpected arguments: [{' '.join(words)}]")
-    flags = ctx.obj.flags
-    output = options["output"] or ("" if options["template"] else "yaml")
-    if "output" in ctx.meta[CHANGED_FLAGS]:
-        output = options["output"]
-    printer = printer_of(options | {"output": output}, is_sorted=False)
-    files = ConfigFiles(flags)
-    if not options["merge"] and files.explicit_path is None:
+    if options.words:
+        raise UsageError(f"unexpected arguments: [{' '.join(options.words)}]")
+    output = options.output
+    if not (output or "output" in options.changed_flags):
+        output = replace(output, format="yaml")
+    printer = output.printer(is_sorted=False)
+    files = ConfigFiles(factory.options.kubeconfig)
+    if not options.merge and files.explicit_path is None:
         raise KubectlError("if merge==false a precise file must be specified")
     config = files.load()
-    if options["minify"]:
-        _minify(config, str(flags.get("context_name") or config.current_context))
-    if options["flatten"]:
+    if options.minify:
+        _minify(config, factory.options.context_name or config.current_context)
+    if options.flatten:
         _flatten(config)
-    elif not options["raw"]:
+    elif not options.raw:
         _redact(config)
     printer.print(config.as_value())
 

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import click
+from dataclasses import dataclass
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.raw_request import check_raw_flags, send_raw
-from sampan.kubectl.command_line.command import LateGroup
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
+from sampan.kubectl.command import LateGroup
+from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
     filename_flags,
-    filename_options,
-    output_options,
-    selector_option,
-    validate_option,
-    validation_of,
+    record_flag,
+    save_config_flag,
+    selector_flag,
+    validate_flag,
+    validation_directive,
 )
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError, UsageError
 from sampan.kubectl.objects.last_applied import with_last_applied
-from sampan.kubectl.objects.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
+from sampan.kubectl.objects.object_writer import ObjectWriter, with_change_cause
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceSelection, ResourceSource
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 GENERATORS: Mapping[str, tuple[str, Sequence[str]]] = {
     "clusterrole": ("cluster_role", ()),
@@ -53,46 +50,59 @@ GENERATORS: Mapping[str, tuple[str, Sequence[str]]] = {
 """The module and the aliases of each generator. A module is imported when its command runs."""
 
 
-@click.command("create", cls=LateGroup, package=__name__, modules=GENERATORS, invoke_without_command=True)
-@filename_options("to create")
-@output_options()
-@record_option()
-@validate_option()
-@click.option("--edit", is_flag=True, help="Edit the objects before they are created.")
-@click.option("--windows-line-endings", is_flag=True, help="Use Windows line endings in the editor of --edit.")
-@save_config_option()
-@dry_run_option()
-@selector_option("Create only objects with these labels.")
-@click.option("--raw", default="", metavar="PATH", help="Path of the server to send the file to with POST.")
-@field_manager_option("kubectl-create")
-@click.argument("words", nargs=-1)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    files: FilenameOptions = filename_flags("to create")
+    output: OutputOptions = output_flags()
+    record: bool = record_flag()
+    validate: str = validate_flag()
+    edit: bool = bool_flag("--edit", help="Edit the objects before they are created.")
+    windows_line_endings: bool = bool_flag(
+        "--windows-line-endings", help="Use Windows line endings in the editor of --edit."
+    )
+    save_config: bool = save_config_flag()
+    dry_run: str = dry_run_flag()
+    selector: str = selector_flag("Create only objects with these labels.")
+    raw: str = string_flag("--raw", metavar="PATH", help="Path of the server to send the file to with POST.")
+    field_manager: str = field_manager_flag("kubectl-create")
+    words: tuple[str, ...] = arguments()
+
+
+@LateGroup.define("create", CreateOptions, package=__name__, modules=GENERATORS)
+def command(factory: Factory, options: CreateOptions) -> None:
     """Create objects from files or standard input."""
-    if words:
-        raise UsageError(f"Unexpected args: [{' '.join(words)}]")
-    dry_run, validation, printer = dry_run_of(options), validation_of(options), ResultPrinter(options)
-    files = filename_flags(options)
+    if options.words:
+        raise UsageError(f"Unexpected args: [{' '.join(options.words)}]")
+    dry_run = dry_run_strategy(options.dry_run)
+    validation = validation_directive(options.validate)
+    printer = ResultPrinter(options.output, dry_run)
+    files = options.files
     if not files:
         raise KubectlError("must specify one of -f and -k")
     files.check()
-    if options["raw"]:
-        check_raw_flags(options, files)
-        send_raw(factory.session, "POST", options["raw"], files.files[0])
+    if options.raw:
+        check_raw_flags(options.raw, files, options.output.format, selector=options.selector, is_edited=options.edit)
+        send_raw(factory.session, "POST", options.raw, files.filenames[0])
         return
-    if options["edit"]:
-        from sampan.kubectl.commands.edit import edit_before_create
+    if options.edit:
+        from sampan.kubectl.commands.edit.editor import CreateEdit
 
-        edit_before_create(factory, options)
+        edit = CreateEdit(factory, options, saves_config=options.save_config)
+        for info in ResourceBuilder(factory, source=ResourceSource(files=files)).infos():
+            edit.run([info])
         return
     writer = ObjectWriter(
-        session=factory.session, field_manager=options["field_manager"], dry_run=dry_run, validation=validation
+        session=factory.session, field_manager=options.field_manager, dry_run=dry_run, validation=validation
     )
     errors, count = ErrorAggregate(), 0
-    builder = factory.resources(files=files, selector=options["selector"], validates=validation == "Strict")
+    builder = ResourceBuilder(
+        factory,
+        ResourceSelection(selector=options.selector),
+        ResourceSource(files=files, validates=validation == "Strict"),
+    )
     for info in builder.infos(errors):
-        value = with_last_applied(info.value) if options["save_config"] else info.value
-        value = with_change_cause(value, options)
+        value = with_last_applied(info.value) if options.save_config else info.value
+        value = with_change_cause(value, options.record)
         if dry_run != "client":
             try:
                 value = writer.create(info, value)

@@ -2,46 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.api.go_compat import gotext
-from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.kubectl.commands.create.generator import RBAC_GROUP, generator_command, metadata
+from sampan.kubectl.command_line.flags import string_array_flag, string_slice_flag
+from sampan.kubectl.commands.create.generator import (
+    RBAC_GROUP,
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    metadata,
+)
 from sampan.kubectl.commands.create.policy_rules import (
     Resolve,
+    RuleOptions,
     check_non_resource_urls,
     check_resources,
     parse_resources,
     policy_rules,
     resolver,
-    rule_options,
+    rule_flags,
     unique_verbs,
 )
 from sampan.machinery.cli_errors import CliError
 
 
-def cluster_role(
-    name: str,
-    *,
-    verb: Sequence[str] = (),
-    resource: Sequence[str] = (),
-    resource_name: Sequence[str] = (),
-    non_resource_url: Sequence[str] = (),
-    aggregation_rule: Mapping[str, str] | None = None,
-    resolve: Resolve,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateClusterRoleOptions(NameOptions):
+    rules: RuleOptions = rule_flags()
+    non_resource_url: tuple[str, ...] = string_slice_flag(
+        "--non-resource-url", metavar="PATH,...", help="URLs of a rule; repeatable."
+    )
+    aggregation_rule: tuple[str, ...] = string_array_flag(
+        "--aggregation-rule", metavar="KEY=VALUE,...", help="Labels of the cluster roles whose rules this one combines."
+    )
+    creation: CreationOptions = creation_flags()
+
+
+def cluster_role(name: str, options: CreateClusterRoleOptions, resolve: Resolve) -> dict[str, Any]:
+    aggregation_labels = _aggregation_labels(options.aggregation_rule)
+    non_resource_url, resource_name = options.non_resource_url, options.rules.resource_name
     value = {"kind": "ClusterRole", "apiVersion": f"{RBAC_GROUP}/v1", "metadata": metadata(name)}
-    verbs, resources = unique_verbs(verb), parse_resources(resource)
-    if aggregation_rule:
+    verbs, resources = unique_verbs(options.rules.verb), parse_resources(options.rules.resource)
+    if aggregation_labels:
         if non_resource_url or verbs or resources or resource_name:
             raise CliError(
                 "aggregation rule must be specified without nonResourceURLs, verbs, resources or resourceNames"
             )
-        selectors = [{"matchLabels": dict(sorted(aggregation_rule.items()))}]
+        selectors = [{"matchLabels": dict(sorted(aggregation_labels.items()))}]
         return value | {"rules": None, "aggregationRule": {"clusterRoleSelectors": selectors}}
     if not verbs:
         raise CliError("at least one verb must be specified")
@@ -54,30 +65,21 @@ def cluster_role(
     return value | {"rules": policy_rules(verbs, resources, resource_name, non_resource_url, resolve)}
 
 
-def _generate(name: str, _namespace: str, factory: Factory, **flags: Any) -> dict[str, Any]:
+def _aggregation_labels(texts: Sequence[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for text in flags.pop("aggregation_rule"):
+    for text in texts:
         for pair in filter(None, text.split(",")):
             key, equals, label = pair.partition("=")
             if not equals:
                 flag = '"--aggregation-rule" flag: malformed pair, expect string=string'
                 raise CliError(f"invalid argument {gotext.quote(text)} for {flag}")
             pairs[key.strip()] = label.strip()
-    return cluster_role(name, **flags, aggregation_rule=pairs, resolve=resolver(factory))
+    return pairs
 
 
 command = generator_command(
     "clusterrole",
-    rule_options(),
-    click.option(
-        "--non-resource-url", multiple=True, type=STRING_SLICE, metavar="PATH,...", help="URLs of a rule; repeatable."
-    ),
-    click.option(
-        "--aggregation-rule",
-        multiple=True,
-        metavar="KEY=VALUE,...",
-        help="Labels of the cluster roles whose rules this one combines.",
-    ),
+    CreateClusterRoleOptions,
+    lambda factory, name, _namespace, options: cluster_role(name, options, resolver(factory)),
     help="Create a cluster role with rules for resources and URLs, or one that combines others.",
-    needs_factory=True,
-)(_generate)
+)

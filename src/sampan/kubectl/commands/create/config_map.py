@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sampan.api import names
 from sampan.api.go_compat import gotext
-from sampan.kubectl.commands.create.generator import generator_command, metadata
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
 from sampan.kubectl.commands.create.key_sources import (
+    SourceOptions,
     add_env_files,
     add_files,
     add_literals,
-    append_hash_option,
-    check_sources,
-    source_options,
+    append_hash_flag,
+    source_flags,
     with_hashed_name,
 )
 from sampan.machinery.cli_errors import CliError
 
 
-def config_map(
-    name: str,
-    namespace: str = "",
-    *,
-    from_file: Sequence[str] = (),
-    from_literal: Sequence[str] = (),
-    from_env_file: Sequence[str] = (),
-    append_hash: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateConfigMapOptions(NameOptions):
+    sources: SourceOptions = source_flags()
+    append_hash: bool = append_hash_flag()
+    creation: CreationOptions = creation_flags()
+
+
+def config_map(name: str, namespace: str, options: CreateConfigMapOptions) -> dict[str, Any]:
     """Return a ConfigMap. Content that is not UTF-8 becomes binary data."""
-    check_sources(from_file, from_literal, from_env_file)
+    options.sources.check()
     data: dict[str, str] = {}
     binary: dict[str, str] = {}
 
@@ -47,21 +53,21 @@ def config_map(
         except UnicodeDecodeError:
             binary[key] = base64.b64encode(content).decode()
 
-    add_files(add, from_file)
-    add_literals(add, from_literal)
-    add_env_files(add, from_env_file, what="config")
+    add_files(add, options.sources.from_file)
+    add_literals(add, options.sources.from_literal)
+    add_env_files(add, options.sources.from_env_file, kind="config")
     value: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata(name, namespace)}
     value |= {
         field: dict(sorted(entries.items())) for field, entries in (("data", data), ("binaryData", binary)) if entries
     }
-    return with_hashed_name(value) if append_hash else value
+    return with_hashed_name(value) if options.append_hash else value
 
 
 command = generator_command(
     "configmap",
-    source_options(),
-    append_hash_option(),
+    CreateConfigMapOptions,
+    pure(config_map),
     help="Create a config map from literals, files, directories and env files.",
     failure="failed to create configmap:",
     aliases=("cm",),
-)(config_map)
+)

@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.kubectl.commands.create.generator import container, generator_command, metadata
+from sampan.kubectl.command_line.flags import int_flag, string_slice_flag
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    container,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
 from sampan.machinery.cli_errors import CliError
 
 _NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def deployment(
-    name: str,
-    namespace: str = "",
-    *,
-    image: Sequence[str],
-    command: Sequence[str] = (),
-    port: int = -1,
-    replicas: int = 1,
-) -> dict[str, Any]:
-    if len(image) > 1 and command:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDeploymentOptions(NameOptions):
+    image: tuple[str, ...] = string_slice_flag("--image", required=True, help="Image to run; one container per image.")
+    port: int = int_flag("--port", default=-1, help="Port of the first container.")
+    replicas: int = int_flag("-r", "--replicas", default=1, help="Number of replicas of the pod.")
+    creation: CreationOptions = creation_flags()
+
+
+def deployment(name: str, namespace: str, options: CreateDeploymentOptions) -> dict[str, Any]:
+    if len(options.image) > 1 and options.command:
         raise CliError("cannot specify multiple --image options and command")
     labels = {"app": name}
     containers = [
-        container(container_name(reference), reference, command, [port] if port >= 0 and not index else [])
-        for index, reference in enumerate(image)
+        container(
+            container_name(reference),
+            reference,
+            options.command,
+            [options.port] if options.port >= 0 and not index else [],
+        )
+        for index, reference in enumerate(options.image)
     ]
     return {
         "kind": "Deployment",
         "apiVersion": "apps/v1",
         "metadata": metadata(name, namespace, labels=labels),
         "spec": {
-            "replicas": replicas,
+            "replicas": options.replicas,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
             "strategy": {},
@@ -57,13 +68,9 @@ def container_name(image: str) -> str:
 
 command = generator_command(
     "deployment",
-    click.option(
-        "--image", multiple=True, type=STRING_SLICE, required=True, help="Image to run; one container per image."
-    ),
-    click.option("--port", type=click.INT, default=-1, help="Port of the first container."),
-    click.option("-r", "--replicas", type=click.INT, default=1, help="Number of replicas of the pod."),
+    CreateDeploymentOptions,
+    pure(deployment),
     help="Create a deployment.",
     failure="failed to create deployment:",
     aliases=("deploy",),
-    takes_command=True,
-)(deployment)
+)

@@ -5,106 +5,131 @@ objects such as metadata, containers and label selectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import click
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import ConnectionFailure
-from sampan.kubectl.command_line.command import ARGS_BEFORE_DASH, KubectlCommand
-from sampan.kubectl.command_line.shared_options import (
-    Decorator,
-    combine_options,
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
-    output_options,
-    validate_option,
-    validation_of,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, arguments_before_dash, flag_group
+from sampan.kubectl.command_line.shared_flags import (
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
+    save_config_flag,
+    validate_flag,
+    validation_directive,
 )
 from sampan.kubectl.errors import KubectlError, ServerError, UsageError
 from sampan.kubectl.objects.last_applied import with_last_applied
-from sampan.kubectl.objects.object_writer import ObjectWriter, ResultPrinter, save_config_option
+from sampan.kubectl.objects.object_writer import ObjectWriter
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 from sampan.machinery.cli_errors import CliError
 
-Generate = Callable[..., dict[str, Any]]
 RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreationOptions:
+    """The flags that all generators have after their own."""
+
+    output: OutputOptions = output_flags()
+    save_config: bool = save_config_flag()
+    validate: str = validate_flag()
+    dry_run: str = dry_run_flag()
+    field_manager: str = field_manager_flag("kubectl-create")
+
+
+def creation_flags() -> CreationOptions:
+    return flag_group(CreationOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameOptions:
+    """The words of the command line of a generator."""
+
+    words: tuple[str, ...] = arguments()
+    words_before_dash: int = arguments_before_dash()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words after the name."""
+        return self.words[1:]
+
+
+class NamedOptions(Protocol):
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def words_before_dash(self) -> int: ...
+
+
+class GeneratorOptions(NamedOptions, Protocol):
+    """A subclass of `NameOptions` with the field `creation`, which has the flags of `creation_flags`."""
+
+    @property
+    def creation(self) -> CreationOptions: ...
+
+
+T = TypeVar("T", bound=GeneratorOptions)
+Generate = Callable[[Factory, str, str, T], dict[str, Any]]
+"""Returns the object of a name and a namespace that options describe. The namespace is empty without --namespace."""
 
 
 def generator_command(
     name: str,
-    *options: Decorator,
+    options_type: type[T],
+    generate: Generate[T],
+    *,
     help: str,
     failure: str | None = None,
     aliases: Sequence[str] = (),
-    takes_command: bool = False,
-    needs_factory: bool = False,
-) -> Callable[[Generate], KubectlCommand]:
-    """Make a command of a function from a name, a namespace and the command's own flags to an object.
+) -> KubectlCommand:
+    """Return a command that creates an object. `failure` precedes the message of a failed request; without it, the
+    server's error is printed as it is."""
 
-    `failure` precedes the message of a failed request; without it, the server's error is printed as it is. With
-    `takes_command`, words after the name are the parameter `command`; with `needs_factory`, the function gets the
-    factory as the parameter `factory`.
-    """
+    def run(factory: Factory, options: T) -> None:
+        creation, object_name = options.creation, only_name(options)
+        dry_run = dry_run_strategy(creation.dry_run)
+        # The generated object has its fields in kubectl's order, which is not that of their names.
+        printer = ResultPrinter(creation.output, dry_run, is_sorted=dry_run != "client")
+        validation = validation_directive(creation.validate)
+        if not object_name and name not in _NAMELESS:
+            raise KubectlError("name must be specified")
+        value = generate(factory, object_name, factory.options.namespace, options)
+        if creation.save_config:
+            value = with_last_applied(value)
+        if dry_run != "client":
+            writer = ObjectWriter(
+                session=factory.session,
+                field_manager=creation.field_manager,
+                dry_run=dry_run,
+                validation=validation,
+            )
+            value = _create(factory, writer, value, failure)
+        printer.print(value, "created")
 
-    def decorate(generate: Generate) -> KubectlCommand:
-        @click.pass_obj
-        def run(factory: Factory, /, words: tuple[str, ...], **flags: Any) -> None:
-            object_name = name_of_words(words)
-            own = {key: flag for key, flag in flags.items() if key not in _SHARED}
-            own |= {"command": words[1:]} if takes_command else {}
-            own |= {"factory": factory} if needs_factory else {}
-            dry_run = dry_run_of(flags)
-            # The generated object has its fields in kubectl's order, which is not that of their names.
-            printer = ResultPrinter(flags, is_sorted=dry_run != "client")
-            validation = validation_of(flags)
-            if not object_name and name not in _NAMELESS:
-                raise KubectlError("name must be specified")
-            value = generate(object_name, factory.flags.get("namespace") or "", **own)
-            if flags["save_config"]:
-                value = with_last_applied(value)
-            if dry_run != "client":
-                writer = ObjectWriter(
-                    session=factory.session,
-                    field_manager=flags["field_manager"],
-                    dry_run=dry_run,
-                    validation=validation,
-                )
-                value = _create(factory, writer, value, failure)
-            printer.print(value, "created")
-
-        decorated = combine_options(click.argument("words", nargs=-1), *options, *_shared_options())(run)
-        return click.command(name, cls=KubectlCommand, help=help, aliases=aliases)(decorated)
-
-    return decorate
+    return KubectlCommand(name, options_type=options_type, run=run, help=help, aliases=aliases)
 
 
-_SHARED = frozenset(
-    ("output", "template", "allow_missing_template_keys", "show_managed_fields", "save_config", "validate")
-) | {"dry_run", "field_manager"}
+def pure(generate: Callable[[str, str, T], dict[str, Any]]) -> Generate[T]:
+    """Return the generator of a function that needs no server."""
+    return lambda _factory, name, namespace, options: generate(name, namespace, options)
+
+
 _NAMELESS = frozenset(("deployment", "job", "cronjob", "clusterip", "nodeport", "loadbalancer", "externalname"))
 """Commands that do not reject an empty name themselves. As in kubectl, the server does."""
 
 
-def _shared_options() -> tuple[Decorator, ...]:
-    return (
-        output_options(),
-        save_config_option(),
-        validate_option(),
-        dry_run_option(),
-        field_manager_option("kubectl-create"),
-    )
-
-
-def name_of_words(words: Sequence[str]) -> str:
+def only_name(options: NamedOptions) -> str:
     """Return the only word before `--`, which is the name of the object. Raise UsageError unless there is exactly
     one."""
-    before_dash = click.get_current_context().meta[ARGS_BEFORE_DASH]
-    count = len(words) if before_dash == -1 else before_dash
+    count = len(options.words) if options.words_before_dash == -1 else options.words_before_dash
     if count != 1:
         raise UsageError(f"exactly one NAME is required, got {count}")
-    return words[0]
+    return options.words[0]
 
 
 def _create(factory: Factory, writer: ObjectWriter, value: dict[str, Any], failure: str | None) -> dict[str, Any]:

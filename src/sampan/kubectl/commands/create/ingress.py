@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.api.values import int_or_string
-from sampan.kubectl.commands.create.generator import generator_command, metadata
+from sampan.kubectl.command_line.flags import string_array_flag, string_flag
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
 from sampan.machinery.cli_errors import CliError
 
 _is_rule = re.compile(r"[\w*\-.]*/.*=[\w-]+:[\w-]+(,tls=?([\w-]+)?)?", re.ASCII).match
@@ -19,26 +26,33 @@ _MISSING_RULES_MESSAGE = (
 )
 
 
-def ingress(
-    name: str,
-    namespace: str = "",
-    *,
-    rule: Sequence[str] = (),
-    default_backend: str = "",
-    ingress_class: str = "",
-    annotation: Sequence[str] = (),
-) -> dict[str, Any]:
-    _validate(rule, default_backend, annotation)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateIngressOptions(NameOptions):
+    ingress_class: str = string_flag("--class", metavar="NAME", help="Name of the ingress class.")
+    rule: tuple[str, ...] = string_array_flag(
+        "--rule", metavar="RULE", help="Rule in the form host/path=service:port[,tls[=secret]]; repeatable."
+    )
+    default_backend: str = string_flag(
+        "--default-backend", metavar="SERVICE:PORT", help="Backend of all other requests."
+    )
+    annotation: tuple[str, ...] = string_array_flag(
+        "--annotation", metavar="KEY=VALUE", help="Annotation of the ingress; repeatable."
+    )
+    creation: CreationOptions = creation_flags()
+
+
+def ingress(name: str, namespace: str, options: CreateIngressOptions) -> dict[str, Any]:
+    _validate(options.rule, options.default_backend, options.annotation)
     spec: dict[str, Any] = {}
-    if ingress_class:
-        spec["ingressClassName"] = ingress_class
-    if default_backend:
-        spec["defaultBackend"] = _backend(default_backend)
-    if tls := _tls(rule):
+    if options.ingress_class:
+        spec["ingressClassName"] = options.ingress_class
+    if options.default_backend:
+        spec["defaultBackend"] = _backend(options.default_backend)
+    if tls := _tls(options.rule):
         spec["tls"] = tls
-    if rules := _rules(rule):
+    if rules := _rules(options.rule):
         spec["rules"] = rules
-    annotations = dict(sorted(dict(pair.split("=", 1) for pair in annotation).items()))
+    annotations = dict(sorted(dict(pair.split("=", 1) for pair in options.annotation).items()))
     return {
         "kind": "Ingress",
         "apiVersion": "networking.k8s.io/v1",
@@ -65,8 +79,8 @@ def _rules(rules: Sequence[str]) -> list[dict[str, Any]]:
     """Return one rule per host with the paths in the order of the flags."""
     paths_of: dict[str, list[dict[str, Any]]] = {}
     for rule in rules:
-        host, _, rest = rule.partition(",")[0].partition("/")
-        path, _, backend = rest.partition("=")
+        host, _, path_and_backend = rule.partition(",")[0].partition("/")
+        path, _, backend = path_and_backend.partition("=")
         is_prefix = f"/{path}".endswith("*")
         paths_of.setdefault(host, []).append(
             {
@@ -105,16 +119,9 @@ def _backend(text: str) -> dict[str, Any]:
 
 command = generator_command(
     "ingress",
-    click.option("--class", "ingress_class", default="", metavar="NAME", help="Name of the ingress class."),
-    click.option(
-        "--rule",
-        multiple=True,
-        metavar="RULE",
-        help="Rule in the form host/path=service:port[,tls[=secret]]; repeatable.",
-    ),
-    click.option("--default-backend", default="", metavar="SERVICE:PORT", help="Backend of all other requests."),
-    click.option("--annotation", multiple=True, metavar="KEY=VALUE", help="Annotation of the ingress; repeatable."),
+    CreateIngressOptions,
+    pure(ingress),
     help="Create an ingress.",
     failure="failed to create ingress:",
     aliases=("ing",),
-)(ingress)
+)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.commands.create.generator import container, generator_command, metadata
+from sampan.kubectl.command_line.flags import string_flag
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    container,
+    creation_flags,
+    generator_command,
+    metadata,
+)
 from sampan.kubectl.errors import KubectlError
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceSelection
 
 
-def job(name: str, namespace: str = "", *, image: str, command: Sequence[str] = ()) -> dict[str, Any]:
-    pod_spec = {"containers": [container(name, image, command)], "restartPolicy": "Never"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateJobOptions(NameOptions):
+    image: str = string_flag("--image", help="Image that the job runs.")
+    source: str = string_flag("--from", metavar="cronjob/NAME", help="CronJob whose job is run.")
+    creation: CreationOptions = creation_flags()
+
+
+def job(name: str, namespace: str, options: CreateJobOptions) -> dict[str, Any]:
+    pod_spec = {"containers": [container(name, options.image, options.command)], "restartPolicy": "Never"}
     return {
         "kind": "Job",
         "apiVersion": "batch/v1",
@@ -45,14 +59,14 @@ def job_of_cron_job(name: str, namespace: str, cron_job: dict[str, Any]) -> dict
     }
 
 
-def _generate(name: str, namespace: str, factory: Factory, image: str, source: str, command: Sequence[str]) -> Any:
-    if bool(image) == bool(source):
+def _generate(factory: Factory, name: str, namespace: str, options: CreateJobOptions) -> dict[str, Any]:
+    if bool(options.image) == bool(options.source):
         raise KubectlError("either --image or --from must be specified")
-    if command and source:
+    if options.command and options.source:
         raise KubectlError("cannot specify --from and command")
-    if image:
-        return job(name, namespace, image=image, command=command)
-    infos = list(factory.resources(words=[source]).infos())
+    if options.image:
+        return job(name, namespace, options)
+    infos = list(ResourceBuilder(factory, ResourceSelection(words=[options.source])).infos())
     if len(infos) != 1:
         raise KubectlError("from must be an existing cronjob")
     if (infos[0].kind.group, infos[0].kind.kind) != ("batch", "CronJob"):
@@ -62,10 +76,8 @@ def _generate(name: str, namespace: str, factory: Factory, image: str, source: s
 
 command = generator_command(
     "job",
-    click.option("--image", default="", help="Image that the job runs."),
-    click.option("--from", "source", default="", metavar="cronjob/NAME", help="CronJob whose job is run."),
+    CreateJobOptions,
+    _generate,
     help="Create a job from an image or from a cron job.",
     failure="failed to create job:",
-    takes_command=True,
-    needs_factory=True,
-)(_generate)
+)

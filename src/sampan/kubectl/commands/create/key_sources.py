@@ -6,15 +6,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sampan.api import names
 from sampan.api.go_compat import gotext
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.kubectl.command_line.shared_options import Decorator, combine_options
+from sampan.kubectl.command_line.flags import bool_flag, flag_group, string_array_flag, string_slice_flag
 from sampan.machinery.cli_errors import CliError
 
 Add = Callable[[str, bytes], None]
@@ -23,32 +21,32 @@ Add = Callable[[str, bytes], None]
 _CONSONANTS = str.maketrans("013ae", "ghkmt")
 
 
-def source_options() -> Decorator:
-    """Return a decorator that adds --from-file, --from-literal and --from-env-file."""
-    return combine_options(
-        from_file_option("File, or directory of files, whose content becomes a value; repeatable."),
-        click.option("--from-literal", multiple=True, metavar="KEY=VALUE", help="Key and value; repeatable."),
-        click.option(
-            "--from-env-file",
-            multiple=True,
-            type=STRING_SLICE,
-            metavar="FILE",
-            help="File with lines KEY=VALUE; repeatable.",
-        ),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    from_file: tuple[str, ...] = string_slice_flag(
+        "--from-file",
+        metavar="[KEY=]PATH",
+        help="File, or directory of files, whose content becomes a value; repeatable.",
+    )
+    from_literal: tuple[str, ...] = string_array_flag(
+        "--from-literal", metavar="KEY=VALUE", help="Key and value; repeatable."
+    )
+    from_env_file: tuple[str, ...] = string_slice_flag(
+        "--from-env-file", metavar="FILE", help="File with lines KEY=VALUE; repeatable."
     )
 
-
-def from_file_option(help: str) -> Decorator:
-    return click.option("--from-file", multiple=True, type=STRING_SLICE, metavar="[KEY=]PATH", help=help)
-
-
-def append_hash_option() -> Decorator:
-    return click.option("--append-hash", is_flag=True, help="Append a hash of the content to the name.")
+    def check(self) -> None:
+        if self.from_env_file and (self.from_file or self.from_literal):
+            raise CliError("from-env-file cannot be combined with from-file or from-literal")
 
 
-def check_sources(from_file: Sequence[str], from_literal: Sequence[str], from_env_file: Sequence[str]) -> None:
-    if from_env_file and (from_file or from_literal):
-        raise CliError("from-env-file cannot be combined with from-file or from-literal")
+def source_flags() -> SourceOptions:
+    """Declare --from-file, --from-literal and --from-env-file."""
+    return flag_group(SourceOptions)
+
+
+def append_hash_flag() -> bool:
+    return bool_flag("--append-hash", help="Append a hash of the content to the name.")
 
 
 def add_literals(add: Add, sources: Sequence[str]) -> None:
@@ -74,11 +72,11 @@ def add_files(add: Add, sources: Sequence[str]) -> None:
                 add(item.name, _content(str(item)))
 
 
-def add_env_files(add: Add, paths: Sequence[str], *, what: str) -> None:
-    """Add the variables of env files. `what` names the object in the error for a directory."""
+def add_env_files(add: Add, paths: Sequence[str], *, kind: str) -> None:
+    """Add the variables of env files. `kind` names the object in the error for a directory."""
     for path in paths:
         if _is_directory(path):
-            raise CliError(f"env {what} file cannot be a directory")
+            raise CliError(f"env {kind} file cannot be a directory")
         for key, value in env_file_variables(path):
             add(key, value.encode())
 

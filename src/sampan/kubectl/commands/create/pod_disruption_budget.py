@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.api.values import int_or_string
-from sampan.kubectl.commands.create.generator import generator_command, label_selector, metadata
+from sampan.kubectl.command_line.flags import string_flag
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    label_selector,
+    metadata,
+    pure,
+)
 from sampan.machinery.cli_errors import CliError
 
 _is_count = re.compile("[0-9]+%?").fullmatch
 
 
-def pod_disruption_budget(
-    name: str, namespace: str = "", *, selector: str = "", min_available: str = "", max_unavailable: str = ""
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePodDisruptionBudgetOptions(NameOptions):
+    min_available: str = string_flag("--min-available", metavar="N|N%", help="How many pods must stay available.")
+    max_unavailable: str = string_flag("--max-unavailable", metavar="N|N%", help="How many pods may be unavailable.")
+    selector: str = string_flag("--selector", help="Label selector of the pods.")
+    creation: CreationOptions = creation_flags()
+
+
+def pod_disruption_budget(name: str, namespace: str, options: CreatePodDisruptionBudgetOptions) -> dict[str, Any]:
+    selector, min_available, max_unavailable = options.selector, options.min_available, options.max_unavailable
     if not selector:
         raise CliError("a selector must be specified")
     if not (min_available or max_unavailable):
@@ -44,10 +59,9 @@ def pod_disruption_budget(
 
 command = generator_command(
     "poddisruptionbudget",
-    click.option("--min-available", default="", metavar="N|N%", help="How many pods must stay available."),
-    click.option("--max-unavailable", default="", metavar="N|N%", help="How many pods may be unavailable."),
-    click.option("--selector", default="", help="Label selector of the pods."),
+    CreatePodDisruptionBudgetOptions,
+    pure(pod_disruption_budget),
     help="Create a pod disruption budget.",
     failure="failed to create poddisruptionbudgets:",
     aliases=("pdb",),
-)(pod_disruption_budget)
+)

@@ -10,8 +10,7 @@ import click
 
 from sampan.api.go_compat import gotext
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.kubectl.command_line.shared_options import Decorator, combine_options
+from sampan.kubectl.command_line.flags import flag_group, string_array_flag, string_slice_flag
 from sampan.kubectl.commands.create.generator import RBAC_GROUP
 from sampan.kubectl.errors import PlainError
 from sampan.machinery.cli_errors import CliError
@@ -36,30 +35,24 @@ them."""
 _RESOURCE_VERBS = frozenset((*_REQUEST_VERBS, *_SPECIAL_VERBS))
 
 
-def rule_options() -> Decorator:
-    """Return a decorator that adds --verb, --resource and --resource-name."""
-    return combine_options(
-        click.option(
-            "--verb",
-            multiple=True,
-            type=STRING_SLICE,
-            metavar="VERB,...",
-            help="Verbs that the rules allow; repeatable.",
-        ),
-        click.option(
-            "--resource",
-            multiple=True,
-            type=STRING_SLICE,
-            metavar="RESOURCE[.GROUP][/SUBRESOURCE],...",
-            help="Resources of the rules; repeatable.",
-        ),
-        click.option(
-            "--resource-name",
-            multiple=True,
-            metavar="NAME",
-            help="Name of an object to which the rule is restricted; repeatable.",
-        ),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOptions:
+    verb: tuple[str, ...] = string_slice_flag(
+        "--verb", metavar="VERB,...", help="Verbs that the rules allow; repeatable."
     )
+    resource: tuple[str, ...] = string_slice_flag(
+        "--resource", metavar="RESOURCE[.GROUP][/SUBRESOURCE],...", help="Resources of the rules; repeatable."
+    )
+    resource_name: tuple[str, ...] = string_array_flag(
+        "--resource-name",
+        metavar="NAME",
+        help="Name of an object to which the rule is restricted; repeatable.",
+    )
+
+
+def rule_flags() -> RuleOptions:
+    """Declare --verb, --resource and --resource-name."""
+    return flag_group(RuleOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +154,8 @@ def resolver(factory: Factory) -> Resolve:
         try:
             kind = factory.kinds.find_by_name(f"{name}.{group}" if group else name)
         except CliError:
-            where = f" in group {gotext.quote(group)}" if group else ""
-            raise PlainError(f"the server doesn't have a resource type {gotext.quote(name)}{where}") from None
+            scope = f" in group {gotext.quote(group)}" if group else ""
+            raise PlainError(f"the server doesn't have a resource type {gotext.quote(name)}{scope}") from None
         return kind.plural, kind.group
 
     return resolve

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
+from sampan.kubectl.command_line.flags import string_flag
 from sampan.kubectl.command_line.pairs import parse_amounts
-from sampan.kubectl.commands.create.generator import generator_command, metadata
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
 from sampan.machinery.cli_errors import CliError
 
 
-def resource_quota(name: str, namespace: str = "", *, hard: str = "", scopes: str = "") -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateQuotaOptions(NameOptions):
+    hard: str = string_flag("--hard", metavar="RESOURCE=AMOUNT,...", help="Limits of the namespace.")
+    scopes: str = string_flag("--scopes", metavar="SCOPE,...", help="Scopes that objects must match to be counted.")
+    creation: CreationOptions = creation_flags()
+
+
+def resource_quota(name: str, namespace: str, options: CreateQuotaOptions) -> dict[str, Any]:
     spec: dict[str, Any] = {}
-    if hard:
-        spec["hard"] = dict(sorted(parse_amounts(hard).items()))
-    if scopes:
-        spec["scopes"] = scopes.split(",")
+    if options.hard:
+        spec["hard"] = dict(sorted(parse_amounts(options.hard).items()))
+    if options.scopes:
+        spec["scopes"] = options.scopes.split(",")
         if "" in spec["scopes"]:
             raise CliError('invalid resource quota scope ""')
     return {
@@ -30,9 +44,9 @@ def resource_quota(name: str, namespace: str = "", *, hard: str = "", scopes: st
 
 command = generator_command(
     "quota",
-    click.option("--hard", default="", metavar="RESOURCE=AMOUNT,...", help="Limits of the namespace."),
-    click.option("--scopes", default="", metavar="SCOPE,...", help="Scopes that objects must match to be counted."),
+    CreateQuotaOptions,
+    pure(resource_quota),
     help="Create a resource quota.",
     failure="failed to create quota:",
     aliases=("resourcequota",),
-)(resource_quota)
+)

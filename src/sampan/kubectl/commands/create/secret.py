@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sampan.api import names
 from sampan.api.go_compat import gotext
-from sampan.kubectl.command_line.command import KubectlGroup
-from sampan.kubectl.commands.create.generator import generator_command, metadata
+from sampan.kubectl.command import KubectlGroup
+from sampan.kubectl.command_line.flags import string_flag, string_slice_flag
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
 from sampan.kubectl.commands.create.key_sources import (
     Add,
+    SourceOptions,
     add_env_files,
     add_files,
     add_literals,
-    append_hash_option,
-    check_sources,
-    from_file_option,
-    source_options,
+    append_hash_flag,
+    source_flags,
     with_hashed_name,
 )
 from sampan.machinery.cli_errors import CliError
@@ -30,60 +35,73 @@ _DOCKER_CONFIG_KEY = ".dockerconfigjson"
 _DOCKER_HUB = "https://index.docker.io/v1/"
 
 
-def generic_secret(
-    name: str,
-    namespace: str = "",
-    *,
-    type: str = "",
-    from_file: Sequence[str] = (),
-    from_literal: Sequence[str] = (),
-    from_env_file: Sequence[str] = (),
-    append_hash: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenericSecretOptions(NameOptions):
+    sources: SourceOptions = source_flags()
+    append_hash: bool = append_hash_flag()
+    type: str = string_flag("--type", help="Type of the secret.")
+    creation: CreationOptions = creation_flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSecretOptions(NameOptions):
+    cert: str = string_flag("--cert", metavar="FILE", help="Certificate in PEM format.")
+    key: str = string_flag("--key", metavar="FILE", help="Private key of the certificate.")
+    append_hash: bool = append_hash_flag()
+    creation: CreationOptions = creation_flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerRegistrySecretOptions(NameOptions):
+    docker_username: str = string_flag("--docker-username", metavar="NAME", help="User name for the registry.")
+    docker_password: str = string_flag("--docker-password", metavar="TEXT", help="Password for the registry.")
+    docker_email: str = string_flag("--docker-email", metavar="ADDRESS", help="Email address for the registry.")
+    docker_server: str = string_flag(
+        "--docker-server", default=_DOCKER_HUB, metavar="URL", help="Address of the registry."
+    )
+    from_file: tuple[str, ...] = string_slice_flag(
+        "--from-file", metavar="[KEY=]PATH", help="Docker configuration file with credentials."
+    )
+    append_hash: bool = append_hash_flag()
+    creation: CreationOptions = creation_flags()
+
+
+def generic_secret(name: str, namespace: str, options: GenericSecretOptions) -> dict[str, Any]:
     """Return a Secret with data from literals, files, directories and env files."""
-    check_sources(from_file, from_literal, from_env_file)
+    options.sources.check()
     data: dict[str, bytes] = {}
     add = _adder(data)
-    add_literals(add, from_literal)
-    add_files(add, from_file)
-    add_env_files(add, from_env_file, what="secret")
-    return _secret(name, namespace, type, data, append_hash)
+    add_literals(add, options.sources.from_literal)
+    add_files(add, options.sources.from_file)
+    add_env_files(add, options.sources.from_env_file, kind="secret")
+    return _secret(name, namespace, options.type, data, options.append_hash)
 
 
-def tls_secret(
-    name: str, namespace: str = "", *, cert: str = "", key: str = "", append_hash: bool = False
-) -> dict[str, Any]:
+def tls_secret(name: str, namespace: str, options: TlsSecretOptions) -> dict[str, Any]:
     """Return a Secret with a certificate and its private key, which must match."""
-    if not (key and cert):
+    if not (options.key and options.cert):
         raise CliError("key and cert must be specified")
-    certificate_pem, key_pem = _pem(cert), _pem(key)
+    certificate_pem, key_pem = _pem(options.cert), _pem(options.key)
     _check_key_pair(certificate_pem, key_pem)
-    return _secret(name, namespace, "kubernetes.io/tls", {"tls.crt": certificate_pem, "tls.key": key_pem}, append_hash)
+    return _secret(
+        name, namespace, "kubernetes.io/tls", {"tls.crt": certificate_pem, "tls.key": key_pem}, options.append_hash
+    )
 
 
-def docker_registry_secret(
-    name: str,
-    namespace: str = "",
-    *,
-    docker_username: str = "",
-    docker_password: str = "",
-    docker_email: str = "",
-    docker_server: str = _DOCKER_HUB,
-    from_file: Sequence[str] = (),
-    append_hash: bool = False,
-) -> dict[str, Any]:
+def docker_registry_secret(name: str, namespace: str, options: DockerRegistrySecretOptions) -> dict[str, Any]:
     """Return a Secret with credentials of an image registry, from a Docker configuration file or from the flags."""
     data: dict[str, bytes] = {}
-    if from_file:
-        add_files(_adder(data), [source if "=" in source else f"{_DOCKER_CONFIG_KEY}={source}" for source in from_file])
-    elif docker_username and docker_password and docker_server:
-        data[_DOCKER_CONFIG_KEY] = _docker_config(docker_username, docker_password, docker_email, docker_server)
+    if options.from_file:
+        sources = [source if "=" in source else f"{_DOCKER_CONFIG_KEY}={source}" for source in options.from_file]
+        add_files(_adder(data), sources)
+    elif options.docker_username and options.docker_password and options.docker_server:
+        data[_DOCKER_CONFIG_KEY] = _docker_config(options)
     else:
         raise CliError(
             "either --from-file or the combination of --docker-username, --docker-password and --docker-server is "
             "required"
         )
-    return _secret(name, namespace, "kubernetes.io/dockerconfigjson", data, append_hash)
+    return _secret(name, namespace, "kubernetes.io/dockerconfigjson", data, options.append_hash)
 
 
 def _secret(name: str, namespace: str, type: str, data: dict[str, bytes], append_hash: bool) -> dict[str, Any]:
@@ -106,11 +124,12 @@ def _adder(data: dict[str, bytes]) -> Add:
     return add
 
 
-def _docker_config(username: str, password: str, email: str, server: str) -> bytes:
+def _docker_config(options: DockerRegistrySecretOptions) -> bytes:
+    username, password = options.docker_username, options.docker_password
     auth = base64.b64encode(f"{username}:{password}".encode()).decode()
-    entry = {"username": username, "password": password, "email": email, "auth": auth}
+    entry = {"username": username, "password": password, "email": options.docker_email, "auth": auth}
     fields = ",".join(f'"{key}":{gotext.json_text(text)}' for key, text in entry.items() if text)
-    return f'{{"auths":{{{gotext.json_text(server)}:{{{fields}}}}}}}'.encode()
+    return f'{{"auths":{{{gotext.json_text(options.docker_server)}:{{{fields}}}}}}}'.encode()
 
 
 def _pem(path: str) -> bytes:
@@ -124,9 +143,9 @@ def _check_key_pair(certificate_pem: bytes, key_pem: bytes) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-    for content, what in ((certificate_pem, "certificate"), (key_pem, "key")):
+    for content, name in ((certificate_pem, "certificate"), (key_pem, "key")):
         if b"-----BEGIN" not in content:
-            raise CliError(f"tls: failed to find any PEM data in {what} input")
+            raise CliError(f"tls: failed to find any PEM data in {name} input")
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
     except ValueError as error:
@@ -145,32 +164,26 @@ def _check_key_pair(certificate_pem: bytes, key_pem: bytes) -> None:
 
 _generic = generator_command(
     "generic",
-    source_options(),
-    append_hash_option(),
-    click.option("--type", default="", help="Type of the secret."),
+    GenericSecretOptions,
+    pure(generic_secret),
     help="Create a secret from literals, files, directories and env files.",
     failure="failed to create secret",
-)(generic_secret)
+)
 
 _tls = generator_command(
     "tls",
-    click.option("--cert", default="", metavar="FILE", help="Certificate in PEM format."),
-    click.option("--key", default="", metavar="FILE", help="Private key of the certificate."),
-    append_hash_option(),
+    TlsSecretOptions,
+    pure(tls_secret),
     help="Create a secret with a certificate and its private key.",
     failure="failed to create secret",
-)(tls_secret)
+)
 
 _docker_registry = generator_command(
     "docker-registry",
-    click.option("--docker-username", default="", metavar="NAME", help="User name for the registry."),
-    click.option("--docker-password", default="", metavar="TEXT", help="Password for the registry."),
-    click.option("--docker-email", default="", metavar="ADDRESS", help="Email address for the registry."),
-    click.option("--docker-server", default=_DOCKER_HUB, metavar="URL", help="Address of the registry."),
-    from_file_option("Docker configuration file with credentials."),
-    append_hash_option(),
+    DockerRegistrySecretOptions,
+    pure(docker_registry_secret),
     help="Create a secret with credentials of an image registry.",
     failure="failed to create secret",
-)(docker_registry_secret)
+)
 
 command = KubectlGroup("secret", help="Create a secret of a type.", commands=[_docker_registry, _generic, _tls])

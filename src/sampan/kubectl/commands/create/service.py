@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.api import names
 from sampan.api.go_compat import gotext
-from sampan.kubectl.command_line.command import KubectlCommand, KubectlGroup
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.kubectl.command_line.shared_options import Decorator
-from sampan.kubectl.commands.create.generator import generator_command, metadata
+from sampan.kubectl.command import KubectlCommand, KubectlGroup
+from sampan.kubectl.command_line.flags import int_flag, string_flag, string_slice_flag
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    T,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
 from sampan.machinery.cli_errors import CliError
 
 
@@ -80,13 +86,47 @@ def _parse_uint16(text: str) -> int:
     return int(text)
 
 
-def _service_command(name: str, type: str, *options: Decorator) -> KubectlCommand:
-    tcp = click.option(
-        "--tcp", multiple=True, type=STRING_SLICE, metavar="PORT:TARGET", help="Port and target port; repeatable."
-    )
+def _tcp_flag() -> tuple[str, ...]:
+    return string_slice_flag("--tcp", metavar="PORT:TARGET", help="Port and target port; repeatable.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterIpOptions(NameOptions):
+    cluster_ip: str = string_flag("--clusterip", metavar="IP", help="Cluster IP; None for headless.")
+    tcp: tuple[str, ...] = _tcp_flag()
+    creation: CreationOptions = creation_flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePortOptions(NameOptions):
+    node_port: int = int_flag("--node-port", default=0, help="Port on each node; 0 for any free one.")
+    tcp: tuple[str, ...] = _tcp_flag()
+    creation: CreationOptions = creation_flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBalancerOptions(NameOptions):
+    tcp: tuple[str, ...] = _tcp_flag()
+    creation: CreationOptions = creation_flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalNameOptions(NameOptions):
+    external_name: str = string_flag("--external-name", required=True, metavar="DNS", help="DNS name of the service.")
+    tcp: tuple[str, ...] = _tcp_flag()
+    creation: CreationOptions = creation_flags()
+
+
+def _service_command(
+    type: str, options_type: type[T], generate: Callable[[str, str, T], dict[str, Any]]
+) -> KubectlCommand:
     return generator_command(
-        name, *options, tcp, help=f"Create a service of type {type}.", failure=f"failed to create {type} service:"
-    )(lambda object_name, namespace, **flags: service(object_name, namespace, type=type, **flags))
+        type.lower(),
+        options_type,
+        pure(generate),
+        help=f"Create a service of type {type}.",
+        failure=f"failed to create {type} service:",
+    )
 
 
 command = KubectlGroup(
@@ -95,20 +135,30 @@ command = KubectlGroup(
     help="Create a service of a type.",
     commands=[
         _service_command(
-            "clusterip",
             "ClusterIP",
-            click.option("--clusterip", "cluster_ip", default="", metavar="IP", help="Cluster IP; None for headless."),
+            ClusterIpOptions,
+            lambda name, namespace, options: service(
+                name, namespace, type="ClusterIP", tcp=options.tcp, cluster_ip=options.cluster_ip
+            ),
         ),
         _service_command(
-            "nodeport",
             "NodePort",
-            click.option("--node-port", type=click.INT, default=0, help="Port on each node; 0 for any free one."),
+            NodePortOptions,
+            lambda name, namespace, options: service(
+                name, namespace, type="NodePort", tcp=options.tcp, node_port=options.node_port
+            ),
         ),
-        _service_command("loadbalancer", "LoadBalancer"),
         _service_command(
-            "externalname",
+            "LoadBalancer",
+            LoadBalancerOptions,
+            lambda name, namespace, options: service(name, namespace, type="LoadBalancer", tcp=options.tcp),
+        ),
+        _service_command(
             "ExternalName",
-            click.option("--external-name", default="", required=True, metavar="DNS", help="DNS name of the service."),
+            ExternalNameOptions,
+            lambda name, namespace, options: service(
+                name, namespace, type="ExternalName", tcp=options.tcp, external_name=options.external_name
+            ),
         ),
     ],
 )

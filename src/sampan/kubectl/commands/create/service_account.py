@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from sampan.kubectl.commands.create.generator import generator_command, metadata
+from sampan.kubectl.commands.create.generator import (
+    CreationOptions,
+    NameOptions,
+    creation_flags,
+    generator_command,
+    metadata,
+    pure,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateServiceAccountOptions(NameOptions):
+    creation: CreationOptions = creation_flags()
 
 
 def service_account(name: str, namespace: str = "") -> dict[str, Any]:
@@ -13,7 +26,9 @@ def service_account(name: str, namespace: str = "") -> dict[str, Any]:
 
 command = generator_command(
     "serviceaccount",
+    CreateServiceAccountOptions,
+    pure(lambda name, namespace, _options: service_account(name, namespace)),
     help="Create a service account.",
     failure="failed to create serviceaccount:",
     aliases=("sa",),
-)(service_account)
+)

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION
-from sampan.kubectl.command_line.shared_options import output_options
-from sampan.kubectl.commands.create.generator import name_of_words
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import duration_flag, string_array_flag, string_flag
+from sampan.kubectl.commands.create.generator import NameOptions, only_name
 from sampan.kubectl.errors import KubectlError, ServerError
-from sampan.kubectl.objects.object_writer import ResultPrinter
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 _BOUND_KINDS = ("Node", "Pod", "Secret")
 
 
-@click.command("token", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@output_options()
-@click.option("--audience", multiple=True, metavar="NAME", help="Audience of the token; repeatable.")
-@click.option("--duration", "duration_s", type=DURATION, default=0.0, metavar="TIME", help="Lifetime of the token.")
-@click.option("--bound-object-kind", default="", metavar="KIND", help="Kind of the object that the token is bound to.")
-@click.option("--bound-object-name", default="", metavar="NAME", help="Name of that object.")
-@click.option("--bound-object-uid", default="", metavar="UID", help="UID of that object. Default: that of its name.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTokenOptions(NameOptions):
+    output: OutputOptions = output_flags()
+    audience: tuple[str, ...] = string_array_flag(
+        "--audience", metavar="NAME", help="Audience of the token; repeatable."
+    )
+    duration_s: float = duration_flag("--duration", default_s=0.0, metavar="TIME", help="Lifetime of the token.")
+    bound_object_kind: str = string_flag(
+        "--bound-object-kind", metavar="KIND", help="Kind of the object that the token is bound to."
+    )
+    bound_object_name: str = string_flag("--bound-object-name", metavar="NAME", help="Name of that object.")
+    bound_object_uid: str = string_flag(
+        "--bound-object-uid", metavar="UID", help="UID of that object. Default: that of its name."
+    )
+
+
+@KubectlCommand.define("token", CreateTokenOptions)
+def command(factory: Factory, options: CreateTokenOptions) -> None:
     """Request a token of a service account."""
-    name = name_of_words(words)
-    printer = ResultPrinter(options, dry_run="none")
+    name = only_name(options)
+    printer = ResultPrinter(options.output, "none")
     request = token_request(name, options)
     path = f"/api/v1/namespaces/{factory.namespace}/serviceaccounts/{name}/token"
     try:
@@ -40,36 +49,36 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     token = (response.get("status") or {}).get("token")
     if not token:
         raise KubectlError("failed to create token: no token in server response")
-    if options["output"] or options["template"]:
+    if options.output.format or options.output.template:
         printer.print(response, "created")
     else:
         click.echo(token, nl=sys.stdout.isatty())
 
 
-def token_request(name: str, options: dict[str, Any]) -> dict[str, Any]:
+def token_request(name: str, options: CreateTokenOptions) -> dict[str, Any]:
     """Return the TokenRequest of the flags."""
-    kind, duration_s = options["bound_object_kind"], options["duration_s"]
+    kind, duration_s = options.bound_object_kind, options.duration_s
     if not name:
         raise KubectlError("service account name is required")
     if duration_s < 0:
         raise KubectlError("--duration must be greater than or equal to 0")
     if duration_s != int(duration_s):
         raise KubectlError("--duration cannot be expressed in units less than seconds")
-    if "" in options["audience"]:
+    if "" in options.audience:
         raise KubectlError("--audience must not be an empty string")
-    spec: dict[str, Any] = {"audiences": list(options["audience"])}
+    spec: dict[str, Any] = {"audiences": list(options.audience)}
     if duration_s:
         spec["expirationSeconds"] = int(duration_s)
     if not kind:
-        for part in ("name", "uid"):
-            if options[f"bound_object_{part}"]:
+        for part, value in (("name", options.bound_object_name), ("uid", options.bound_object_uid)):
+            if value:
                 raise KubectlError(f"--bound-object-{part} can only be set if --bound-object-kind is provided")
     elif kind not in _BOUND_KINDS:
         raise KubectlError(f"supported --bound-object-kind values are {', '.join(_BOUND_KINDS)}")
-    elif not options["bound_object_name"]:
+    elif not options.bound_object_name:
         raise KubectlError("--bound-object-name is required if --bound-object-kind is provided")
     else:
-        reference = {"kind": kind, "apiVersion": "v1", "name": options["bound_object_name"]}
-        uid = options["bound_object_uid"]
+        reference = {"kind": kind, "apiVersion": "v1", "name": options.bound_object_name}
+        uid = options.bound_object_uid
         spec["boundObjectRef"] = reference | ({"uid": uid} if uid else {})
     return {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}

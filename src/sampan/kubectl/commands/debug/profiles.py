@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from sampan.kubectl.errors import KubectlError
 
@@ -12,7 +11,23 @@ Pod = dict[str, Any]
 EPHEMERAL, COPY, NODE = "ephemeral", "copy", "node"
 """The ways to debug: a container in the pod, a copy of the pod, a pod on a node."""
 NAMES = ("legacy", "general", "baseline", "restricted", "netadmin", "sysadmin")
-_PROBES = {"keep_liveness": "livenessProbe", "keep_readiness": "readinessProbe", "keep_startup": "startupProbe"}
+
+
+class KeepFlags(Protocol):
+    """The flags about what a copied pod keeps."""
+
+    @property
+    def keep_labels(self) -> bool: ...
+    @property
+    def keep_annotations(self) -> bool: ...
+    @property
+    def keep_liveness(self) -> bool: ...
+    @property
+    def keep_readiness(self) -> bool: ...
+    @property
+    def keep_startup(self) -> bool: ...
+    @property
+    def keep_init_containers(self) -> bool: ...
 
 
 def check_profile(name: str) -> None:
@@ -20,7 +35,7 @@ def check_profile(name: str) -> None:
         raise KubectlError(f"unknown profile: {name}")
 
 
-def apply_profile(name: str, pod: Pod, container: dict[str, Any], style: str, keep: Mapping[str, bool]) -> None:
+def apply_profile(name: str, pod: Pod, container: dict[str, Any], style: str, keep: KeepFlags) -> None:
     """Change a pod and its debugging container as a profile says."""
     spec = pod["spec"]
     if name in ("baseline", "restricted") or (name == "general" and style == NODE):
@@ -52,19 +67,24 @@ def _add_capabilities(container: dict[str, Any], *names: str) -> None:
     context.setdefault("capabilities", {}).setdefault("add", []).extend(names)
 
 
-def _reduce_copy(name: str, pod: Pod, keep: Mapping[str, bool]) -> None:
+def _reduce_copy(name: str, pod: Pod, keep: KeepFlags) -> None:
     """Remove from a copied pod what the flags do not keep; the legacy profile removes only labels."""
     metadata, spec = pod["metadata"], pod["spec"]
-    if name == "legacy" or not keep["keep_labels"]:
+    if name == "legacy" or not keep.keep_labels:
         metadata.pop("labels", None)
     if name == "legacy":
         return
-    if not keep["keep_annotations"]:
+    if not keep.keep_annotations:
         metadata.pop("annotations", None)
-    for flag, probe in _PROBES.items():
-        if not keep[flag]:
+    probes = (
+        ("livenessProbe", keep.keep_liveness),
+        ("readinessProbe", keep.keep_readiness),
+        ("startupProbe", keep.keep_startup),
+    )
+    for probe, is_kept in probes:
+        if not is_kept:
             for container in spec.get("containers") or ():
                 container.pop(probe, None)
-    if not keep["keep_init_containers"]:
+    if not keep.keep_init_containers:
         spec.pop("initContainers", None)
     spec.setdefault("shareProcessNamespace", True)

@@ -5,22 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION
-from sampan.kubectl.command_line.shared_options import (
-    chunk_size_option,
-    dry_run_of,
-    dry_run_option,
-    selector_option,
-)
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, changed_flags, duration_flag, int_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import chunk_size_flag, dry_run_flag, dry_run_strategy, selector_flag
 from sampan.kubectl.commands.cordon import report_node, select_nodes, set_schedulable
-from sampan.kubectl.commands.drain.filters import DrainedPods, DrainOptions, filter_pods, is_deletion_overdue
+from sampan.kubectl.commands.drain.filters import DrainedPods, PodFilters, filter_pods, is_deletion_overdue
 from sampan.kubectl.errors import KubectlError, PlainError, ServerError, error_text
 from sampan.kubectl.objects.targets import ResourceInfo, list_pages
 
@@ -29,38 +25,42 @@ _POLL_S = 1.0
 Pod = dict[str, Any]
 
 
-@click.command("drain", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option("--force", is_flag=True, help="Also delete pods without a controller.")
-@click.option("--ignore-daemonsets", is_flag=True, help="Leave the pods of DaemonSets on the node.")
-@click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods with emptyDir volumes and their data.")
-@click.option(
-    "--grace-period",
-    type=click.INT,
-    default=-1,
-    metavar="SECONDS",
-    help="Time for graceful termination; a negative time stands for that of the pod.",
-)
-@click.option("--timeout", "timeout_s", type=DURATION, default=0.0, metavar="TIME", help="Time limit; 0 for none.")
-@click.option("--pod-selector", default="", metavar="SELECTOR", help="Label selector of the pods to evict.")
-@click.option("--disable-eviction", is_flag=True, help="Delete pods, in spite of pod disruption budgets.")
-@click.option(
-    "--skip-wait-for-delete-timeout",
-    type=click.INT,
-    default=0,
-    metavar="SECONDS",
-    help="Do not wait for pods that have been in deletion for longer; 0 waits for all.",
-)
-@chunk_size_option()
-@dry_run_option()
-@selector_option("Label selector of the nodes.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOptions:
+    words: tuple[str, ...] = arguments()
+    force: bool = bool_flag("--force", help="Also delete pods without a controller.")
+    ignore_daemonsets: bool = bool_flag("--ignore-daemonsets", help="Leave the pods of DaemonSets on the node.")
+    delete_emptydir_data: bool = bool_flag(
+        "--delete-emptydir-data", help="Also delete pods with emptyDir volumes and their data."
+    )
+    grace_period: int = int_flag(
+        "--grace-period",
+        default=-1,
+        metavar="SECONDS",
+        help="Time for graceful termination; a negative time stands for that of the pod.",
+    )
+    timeout_s: float = duration_flag("--timeout", default_s=0.0, metavar="TIME", help="Time limit; 0 for none.")
+    pod_selector: str = string_flag("--pod-selector", metavar="SELECTOR", help="Label selector of the pods to evict.")
+    disable_eviction: bool = bool_flag("--disable-eviction", help="Delete pods, in spite of pod disruption budgets.")
+    skip_wait_for_delete_timeout: int = int_flag(
+        "--skip-wait-for-delete-timeout",
+        default=0,
+        metavar="SECONDS",
+        help="Do not wait for pods that have been in deletion for longer; 0 waits for all.",
+    )
+    chunk_size: int = chunk_size_flag()
+    dry_run: str = dry_run_flag()
+    selector: str = selector_flag("Label selector of the nodes.")
+    changed_flags: frozenset[str] = changed_flags()
+
+
+@KubectlCommand.define("drain", DrainOptions)
+def command(factory: Factory, options: DrainOptions) -> None:
     """Drain nodes: cordon them and evict their pods."""
-    dry_run = dry_run_of(options)
-    if options["pod_selector"]:
-        _check_selector(options["pod_selector"])
-    nodes = select_nodes(factory, "drain", words, options["selector"], options["chunk_size"])
+    dry_run = dry_run_strategy(options.dry_run)
+    if options.pod_selector:
+        _check_selector(options.pod_selector)
+    nodes = select_nodes(factory, "drain", options, options.chunk_size)
     set_schedulable(factory, nodes, is_cordoned=True, dry_run=dry_run)
     drain = NodeDrainer(factory.session, factory, options, dry_run)
     failures: dict[str, NodeDrainError] = {}
@@ -108,13 +108,13 @@ class NodeDrainError(PlainError):
 class NodeDrainer:
     """Evicts or deletes the pods of a node."""
 
-    def __init__(self, session: Session, factory: Factory, options: dict[str, Any], dry_run: str) -> None:
+    def __init__(self, session: Session, factory: Factory, options: DrainOptions, dry_run: str) -> None:
         self._session, self._factory, self._options, self._dry_run = session, factory, options, dry_run
-        self._filters = DrainOptions(
-            force=options["force"],
-            ignore_daemonsets=options["ignore_daemonsets"],
-            delete_emptydir_data=options["delete_emptydir_data"],
-            skip_wait_for_delete_timeout_s=options["skip_wait_for_delete_timeout"],
+        self._filters = PodFilters(
+            force=options.force,
+            ignore_daemonsets=options.ignore_daemonsets,
+            delete_emptydir_data=options.delete_emptydir_data,
+            skip_wait_for_delete_timeout_s=options.skip_wait_for_delete_timeout,
         )
 
     def run(self, node: ResourceInfo) -> None:
@@ -147,8 +147,8 @@ class NodeDrainer:
 
     def _pods(self, node: str) -> DrainedPods:
         kind = self._factory.kinds.find_by_kind("v1", "Pod")
-        query = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": self._options["pod_selector"]}
-        query |= {"limit": str(self._options["chunk_size"])} if self._options["chunk_size"] > 0 else {}
+        query = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": self._options.pod_selector}
+        query |= {"limit": str(self._options.chunk_size)} if self._options.chunk_size > 0 else {}
         query = {key: text for key, text in query.items() if text}
         pods = [pod for page in list_pages(self._session, kind, "", query) for pod in page.get("items") or ()]
         return filter_pods(pods, self._filters, now=time.time(), daemon_set_error=self._daemon_set_error)
@@ -163,9 +163,9 @@ class NodeDrainer:
     def _remove(self, pods: Sequence[Pod]) -> None:
         if not pods:
             return
-        timeout_s = self._options["timeout_s"]
+        timeout_s = self._options.timeout_s
         deadline = time.monotonic() + timeout_s if timeout_s else float("inf")
-        if not self._options["disable_eviction"] and self._supports_eviction():
+        if not self._options.disable_eviction and self._supports_eviction():
             self._evict_all(pods, deadline)
         else:
             self._delete_all(pods, deadline)
@@ -175,7 +175,7 @@ class NodeDrainer:
         return any(entry["name"] == "pods/eviction" and entry.get("group") for entry in resources)
 
     def _delete_options(self) -> dict[str, Any]:
-        grace_period = self._options["grace_period"]
+        grace_period = self._options.grace_period
         options: dict[str, Any] = {"gracePeriodSeconds": grace_period} if grace_period >= 0 else {}
         return options | ({"dryRun": ["All"]} if self._dry_run == "server" else {})
 
@@ -205,23 +205,23 @@ class NodeDrainer:
 
     def _evict(self, session: Session, pod: Pod, deadline: float) -> None:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        what = f'pods/"{name}" -n "{namespace}"'
+        subject = f'pods/"{name}" -n "{namespace}"'
         while True:
             suffix = " (server dry run)" if self._dry_run == "server" else ""
             click.echo(f"evicting pod {namespace}/{name}{suffix}")
             if time.monotonic() > deadline:
-                limit = _duration_text(self._options["timeout_s"])
-                raise KubectlError(f"error when evicting {what}: global timeout reached: {limit}")
+                limit = _duration_text(self._options.timeout_s)
+                raise KubectlError(f"error when evicting {subject}: global timeout reached: {limit}")
             try:
                 self._send_eviction(session, namespace, name)
             except ServerError as error:
                 if error.is_not_found:
                     return
                 if not self._may_retry(error, pod):
-                    raise KubectlError(f"error when evicting {what}: {error.error.message}") from None
+                    raise KubectlError(f"error when evicting {subject}: {error.error.message}") from None
                 if error.error.reason == "Forbidden" and pod["metadata"].get("deletionTimestamp"):
                     break
-                kind = what if error.error.code == 429 else f'pod "{name}" from terminating namespace "{namespace}"'
+                kind = subject if error.error.code == 429 else f'pod "{name}" from terminating namespace "{namespace}"'
                 click.echo(
                     f"error when evicting {kind} (will retry after {_RETRY_S}s): {error.error.message}", err=True
                 )
@@ -234,8 +234,8 @@ class NodeDrainer:
         try:
             self._wait(session, [pod], deadline, verb="evicted")
         except click.ClickException as error:
-            where = f'pod "{name}" in namespace "{namespace}"'
-            raise KubectlError(f"error when waiting for {where} to terminate: {_plain_message(error)}") from None
+            pod_text = f'pod "{name}" in namespace "{namespace}"'
+            raise KubectlError(f"error when waiting for {pod_text} to terminate: {_plain_message(error)}") from None
 
     def _send_eviction(self, session: Session, namespace: str, name: str) -> None:
         body = {

@@ -36,7 +36,7 @@ _SKIP = PodFilterResult(False, FilterReason.SKIP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrainOptions:
+class PodFilters:
     force: bool = False
     ignore_daemonsets: bool = False
     delete_emptydir_data: bool = False
@@ -61,7 +61,7 @@ class DrainedPods:
 
 
 def filter_pods(
-    pods: Iterable[Pod], options: DrainOptions, *, now: float, daemon_set_error: DaemonSetError
+    pods: Iterable[Pod], options: PodFilters, *, now: float, daemon_set_error: DaemonSetError
 ) -> DrainedPods:
     """Return the pods that the drain deletes, and the warnings and errors about pods. `now` is the time in seconds
     since the epoch."""
@@ -78,7 +78,7 @@ def filter_pods(
     return result
 
 
-def _filter_pod(pod: Pod, options: DrainOptions, now: float, daemon_set_error: DaemonSetError) -> PodFilterResult:
+def _filter_pod(pod: Pod, options: PodFilters, now: float, daemon_set_error: DaemonSetError) -> PodFilterResult:
     """Return the result of the first filter that keeps the pod. If all filters let it be deleted, return the result of
     the last one."""
     result = _OKAY
@@ -89,7 +89,7 @@ def _filter_pod(pod: Pod, options: DrainOptions, now: float, daemon_set_error: D
 
 
 def _filter_results(
-    pod: Pod, options: DrainOptions, now: float, daemon_set_error: DaemonSetError
+    pod: Pod, options: PodFilters, now: float, daemon_set_error: DaemonSetError
 ) -> Iterator[PodFilterResult]:
     yield _SKIP if is_deletion_overdue(pod, options.skip_wait_for_delete_timeout_s, now) else _OKAY
     yield _filter_daemon_set_pod(pod, options, daemon_set_error)
@@ -98,7 +98,7 @@ def _filter_results(
     yield _filter_unmanaged(pod, options)
 
 
-def _filter_daemon_set_pod(pod: Pod, options: DrainOptions, daemon_set_error: DaemonSetError) -> PodFilterResult:
+def _filter_daemon_set_pod(pod: Pod, options: PodFilters, daemon_set_error: DaemonSetError) -> PodFilterResult:
     owner = controller_of(pod)
     if owner is None or (owner.get("apiVersion"), owner.get("kind")) != ("apps/v1", "DaemonSet") or is_finished(pod):
         return _OKAY
@@ -114,7 +114,7 @@ def _filter_daemon_set_pod(pod: Pod, options: DrainOptions, daemon_set_error: Da
     return PodFilterResult(False, FilterReason.ERROR, message)
 
 
-def _filter_local_storage(pod: Pod, options: DrainOptions) -> PodFilterResult:
+def _filter_local_storage(pod: Pod, options: PodFilters) -> PodFilterResult:
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     if is_finished(pod) or not any(volume.get("emptyDir") is not None for volume in volumes):
         return _OKAY
@@ -124,7 +124,7 @@ def _filter_local_storage(pod: Pod, options: DrainOptions) -> PodFilterResult:
     return PodFilterResult(False, FilterReason.ERROR, message)
 
 
-def _filter_unmanaged(pod: Pod, options: DrainOptions) -> PodFilterResult:
+def _filter_unmanaged(pod: Pod, options: PodFilters) -> PodFilterResult:
     if is_finished(pod) or controller_of(pod) is not None:
         return _OKAY
     if options.force:

@@ -2,55 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
+from dataclasses import dataclass
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import (
-    field_manager_option,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    field_manager_flag,
     filename_flags,
-    filename_options,
-    output_options,
-    subresource_option,
-    validate_option,
+    record_flag,
+    save_config_flag,
+    subresource_flag,
+    validate_flag,
 )
-from sampan.kubectl.commands.edit.editor import CreateEdit, LiveEdit
+from sampan.kubectl.commands.edit.editor import LiveEdit
 from sampan.kubectl.errors import KubectlError
-from sampan.kubectl.objects.object_writer import record_option, save_config_option
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceFetch, ResourceSelection, ResourceSource
+from sampan.kubectl.printers import OutputOptions, output_flags
 
 
-@click.command("edit", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@record_option()
-@output_options()
-@filename_options("to edit")
-@validate_option()
-@click.option("--output-patch", is_flag=True, help="Print the patch that is sent.")
-@click.option("--windows-line-endings", is_flag=True, help="Use Windows line endings in the editor.")
-@field_manager_option("kubectl-edit")
-@save_config_option()
-@subresource_option("Edit this subresource of the object.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditOptions:
+    words: tuple[str, ...] = arguments()
+    record: bool = record_flag()
+    output: OutputOptions = output_flags()
+    files: FilenameOptions = filename_flags("to edit")
+    validate: str = validate_flag()
+    output_patch: bool = bool_flag("--output-patch", help="Print the patch that is sent.")
+    windows_line_endings: bool = bool_flag("--windows-line-endings", help="Use Windows line endings in the editor.")
+    field_manager: str = field_manager_flag("kubectl-edit")
+    save_config: bool = save_config_flag()
+    subresource: str = subresource_flag("Edit this subresource of the object.")
+
+
+@KubectlCommand.define("edit", EditOptions)
+def command(factory: Factory, options: EditOptions) -> None:
     """Change objects in the editor of $KUBE_EDITOR or $EDITOR."""
-    edit = LiveEdit(factory, options)
-    builder = factory.resources(
-        words=words,
-        files=filename_flags(options),
-        allows_all=True,
-        fetches_latest=True,
-        subresource=options["subresource"],
+    edit = LiveEdit(
+        factory,
+        options,
+        prints_patch=options.output_patch,
+        saves_config=options.save_config,
+        subresource=options.subresource,
+    )
+    builder = ResourceBuilder(
+        factory,
+        ResourceSelection(words=options.words, allows_all=True, subresource=options.subresource),
+        ResourceSource(files=options.files),
+        ResourceFetch(fetches_latest=True),
     )
     infos = list(builder.infos())
     if not infos:
         raise KubectlError("edit cancelled, no objects found")
     edit.run(infos)
-
-
-def edit_before_create(factory: Factory, options: dict[str, Any]) -> None:
-    """Open each object of the files in the editor and create it (`kubectl create --edit`)."""
-    edit = CreateEdit(factory, options)
-    for info in factory.resources(files=filename_flags(options)).infos():
-        edit.run([info])

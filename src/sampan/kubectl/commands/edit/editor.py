@@ -8,22 +8,24 @@ import shlex
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import click
 import msgspec
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.shared_options import validation_of
+from sampan.kubectl.command_line.shared_flags import validation_directive
+from sampan.kubectl.documents import documents
 from sampan.kubectl.errors import KubectlError, ServerError, SilentExit
 from sampan.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text, with_last_applied
-from sampan.kubectl.objects.manifests import ManifestObject, documents
-from sampan.kubectl.objects.object_writer import MERGE, STRATEGIC, ObjectWriter, ResultPrinter, with_change_cause
+from sampan.kubectl.objects.manifests import ManifestObject
+from sampan.kubectl.objects.object_writer import MERGE, STRATEGIC, ObjectWriter, with_change_cause
 from sampan.kubectl.objects.targets import ResourceInfo, kind_for
-from sampan.kubectl.printers import as_json, as_yaml
+from sampan.kubectl.printers import OutputOptions, as_json, as_yaml
+from sampan.kubectl.printers.results import ResultPrinter
 from sampan.machinery.cli_errors import CliError
 
 _HEADER = """\
@@ -49,20 +51,38 @@ class EditResults:
     not_found: int = 0
 
 
+class EditFlags(Protocol):
+    """The flags that all commands with an editor have."""
+
+    @property
+    def output(self) -> OutputOptions: ...
+    @property
+    def record(self) -> bool: ...
+    @property
+    def validate(self) -> str: ...
+    @property
+    def field_manager(self) -> str: ...
+    @property
+    def windows_line_endings(self) -> bool: ...
+
+
 class ObjectEdit(ABC):
     """Opens objects in an editor and sends the result, until the server accepts it or the user gives up."""
 
     header = _HEADER
 
-    def __init__(self, factory: Factory, options: Mapping[str, Any]) -> None:
-        self.factory, self.options = factory, options
-        self.printer = ResultPrinter(options, dry_run="none")
+    def __init__(
+        self, factory: Factory, flags: EditFlags, *, saves_config: bool = False, subresource: str = ""
+    ) -> None:
+        self.factory, self._flags = factory, flags
+        self._saves_config, self._subresource = saves_config, subresource
+        self.printer = ResultPrinter(flags.output, "none")
         self.writer = ObjectWriter(
             session=factory.session,
-            field_manager=options["field_manager"],
-            validation=validation_of(options),
+            field_manager=flags.field_manager,
+            validation=validation_directive(flags.validate),
         )
-        self._is_json = options["output"] == "json"
+        self._is_json = flags.output.format == "json"
 
     @abstractmethod
     def send(self, original: ResourceInfo, edited: ResourceInfo, results: EditResults) -> None:
@@ -121,8 +141,8 @@ class ObjectEdit(ABC):
     ) -> None:
         try:
             for edited in updated:
-                value = with_last_applied(edited.value) if self.options.get("save_config") else edited.value
-                edited.value = with_change_cause(value, self.options)
+                value = with_last_applied(edited.value) if self._saves_config else edited.value
+                edited.value = with_change_cause(value, self._flags.record)
                 self.send(self._original(infos, edited), edited, results)
         except click.ClickException:
             self._report_copy(file)
@@ -152,9 +172,9 @@ class ObjectEdit(ABC):
             lines.append("#\n")
         return "".join(lines)
 
-    def _launch(self, content: str, kept: str) -> tuple[str, str]:
+    def _launch(self, content: str, copy_path: str) -> tuple[str, str]:
         """Open a new file with the content in the editor. Return the edited content and the path of the file."""
-        if self.options["windows_line_endings"]:
+        if self._flags.windows_line_endings:
             content = content.replace("\n", "\r\n")
         suffix = ".json" if self._is_json else ".yaml"
         descriptor, path = tempfile.mkstemp(prefix="kubectl-edit-", suffix=suffix)
@@ -163,8 +183,8 @@ class ObjectEdit(ABC):
         try:
             launch_editor(path)
         except KubectlError:
-            if kept:
-                self._report_copy(kept)
+            if copy_path:
+                self._report_copy(copy_path)
             raise
         return Path(path).read_text(errors="replace"), path
 
@@ -184,7 +204,7 @@ class ObjectEdit(ABC):
                 kind = kind_for(self.factory.kinds, manifest)
                 namespace = (manifest.namespace or self.factory.namespace) if kind.is_namespaced else ""
                 info = ResourceInfo(kind, namespace, manifest.name, item, "edited-file")
-                info.subresource = self.options.get("subresource", "")
+                info.subresource = self._subresource
                 infos.append(info)
         return infos
 
@@ -196,6 +216,10 @@ class ObjectEdit(ABC):
 
 class LiveEdit(ObjectEdit):
     """`kubectl edit`: the changes are sent as a patch."""
+
+    def __init__(self, factory: Factory, flags: EditFlags, *, prints_patch: bool, **attributes: Any) -> None:
+        super().__init__(factory, flags, **attributes)
+        self._prints_patch = prints_patch
 
     def send(self, original: ResourceInfo, edited: ResourceInfo, results: EditResults) -> None:
         from sampan.kubectl.objects.patch_metadata import built_in_schema
@@ -214,7 +238,7 @@ class LiveEdit(ObjectEdit):
             patch, media_type = patches.merge_diff(before, after), MERGE
         else:
             patch, media_type = patches.strategic_diff(before, after, schema), STRATEGIC
-        if self.options["output_patch"]:
+        if self._prints_patch:
             click.echo(f"Patch: {msgspec.json.encode(patch, order='sorted').decode()}")
         try:
             value = self.writer.patch(edited, patch, media_type)

@@ -8,57 +8,66 @@ documents, is imported late.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.resource_type import ResourceType
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
 from sampan.kubectl.errors import KubectlError, PlainError
 
 _PLAINTEXT, _PLAINTEXT_V2 = "plaintext", "plaintext-openapiv2"
 
 
-@click.command("explain", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option("--recursive", is_flag=True, help="List the fields of fields, without descriptions.")
-@click.option("--api-version", default="", metavar="VERSION", help="API version of the type, for example apps/v1.")
-@click.option("-o", "--output", default=_PLAINTEXT, metavar="FORMAT", help=f"Output: {_PLAINTEXT} or {_PLAINTEXT_V2}.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOptions:
+    words: tuple[str, ...] = arguments()
+    recursive: bool = bool_flag("--recursive", help="List the fields of fields, without descriptions.")
+    api_version: str = string_flag(
+        "--api-version", metavar="VERSION", help="API version of the type, for example apps/v1."
+    )
+    output: str = string_flag(
+        "-o", "--output", default=_PLAINTEXT, metavar="FORMAT", help=f"Output: {_PLAINTEXT} or {_PLAINTEXT_V2}."
+    )
+
+
+@KubectlCommand.define("explain", ExplainOptions)
+def command(factory: Factory, options: ExplainOptions) -> None:
     """Show the documentation of a resource type or of one of its fields."""
-    if not words:
+    if not options.words:
         raise KubectlError(
             'You must specify the type of resource to explain. Use "kubectl api-resources" for a complete list of '
             "supported resources."
         )
-    if len(words) > 1:
+    if len(options.words) > 1:
         raise KubectlError("We accept only this format: explain RESOURCE")
-    kind, path = _kind_and_path(factory, words[0], has_version=bool(options["api_version"]))
+    kind, path = _kind_and_path(factory, options.words[0], has_version=bool(options.api_version))
     group, version = kind.group, kind.version
-    if options["api_version"]:
-        group, _, version = options["api_version"].rpartition("/")
-    if options["output"] == _PLAINTEXT_V2:
-        click.echo(_explain_v2(factory, kind, group, version, path, options["recursive"]), nl=False)
+    if options.api_version:
+        group, _, version = options.api_version.rpartition("/")
+    if options.output == _PLAINTEXT_V2:
+        click.echo(_explain_v2(factory, kind, group, version, path, options.recursive), nl=False)
         return
-    if options["output"] != _PLAINTEXT:
-        raise KubectlError(f"unrecognized format: {options['output']}")
-    click.echo(_explain(factory, kind, group, version, path, options["recursive"]), nl=False)
+    if options.output != _PLAINTEXT:
+        raise KubectlError(f"unrecognized format: {options.output}")
+    click.echo(_explain(factory, kind, group, version, path, options.recursive), nl=False)
 
 
 def _kind_and_path(factory: Factory, word: str, *, has_version: bool) -> tuple[ResourceType, list[str]]:
     """Split `deployments.apps.spec.replicas` into a resource type and the names of fields."""
     text = word.removesuffix(".")
-    name, _, rest = text.partition(".")
+    name, _, field_path = text.partition(".")
     try:
         kind = factory.kinds.find_by_name(name)
     except KubectlError as error:
         raise PlainError(error.message) from None
     qualified = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
     if not has_version and (text == qualified or text.startswith(f"{qualified}.")):
-        rest = text[len(qualified) :].removeprefix(".")
-    return kind, [field for field in rest.split(".") if field]
+        field_path = text[len(qualified) :].removeprefix(".")
+    return kind, [field for field in field_path.split(".") if field]
 
 
 def _explain(

@@ -46,8 +46,8 @@ class SchemaTextV2:
         return self._definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
 
     def _lookup(self, schema: Schema, path: list[str]) -> Schema:
-        rest = list(path)
-        while rest:
+        remaining_path = list(path)
+        while remaining_path:
             match _form(schema):
                 case "reference":
                     schema = self._resolve(schema)
@@ -56,7 +56,7 @@ class SchemaTextV2:
                 case "map":
                     schema = schema.get("additionalProperties") or {}
                 case "kind":
-                    name = rest.pop(0)
+                    name = remaining_path.pop(0)
                     if name not in schema["properties"]:
                         raise KubectlError(f'field "{name}" does not exist')
                     schema = schema["properties"][name]

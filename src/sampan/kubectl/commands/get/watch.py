@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.client.session import JSON
-from sampan.kubectl.commands.get import TABLE, as_table, is_table, object_printer, resource_builder, table_printer
+from sampan.kubectl.commands.get.get_options import GetOptions, as_table
 from sampan.kubectl.errors import KubectlError, ServerError
 from sampan.kubectl.objects.targets import ResourceInfo
 from sampan.kubectl.printers import Printer
 from sampan.kubectl.printers.table import TablePrinter
 
 
-def watch(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> None:
+def watch(factory: Factory, options: GetOptions) -> None:
     """Print the objects and then their changes, until the server or the user ends the watch."""
-    builder = resource_builder(factory, words, options, is_single_type=True, flattens=False)
+    builder = options.resources(factory, is_single_type=True, flattens=False)
     try:
         infos = list(builder.infos())
     except ServerError as error:
-        if error.is_not_found and options["ignore_not_found"]:
+        if error.is_not_found and options.ignore_not_found:
             return
         raise
     if any(info.kind != infos[0].kind for info in infos) or (infos[0].name and len(infos) > 1):
         raise KubectlError("you may only watch a single resource or type of resource at a time")
     output = WatchOutput(infos[0], options)
     for info in infos:
-        output.show_existing(info.value, is_shown=not options["watch_only"])
+        output.show_existing(info.value, is_shown=not options.watch_only)
     _follow(factory, infos, options, output)
 
 
-def _follow(factory: Factory, infos: Sequence[ResourceInfo], options: Mapping[str, Any], output: WatchOutput) -> None:
+def _follow(factory: Factory, infos: Sequence[ResourceInfo], options: GetOptions, output: WatchOutput) -> None:
     info = infos[-1]
     is_collection = not info.name
     query = {"watch": "true"}
     if is_collection:
         version = str((info.value.get("metadata") or {}).get("resourceVersion") or "")
-        query |= {"labelSelector": options["selector"], "fieldSelector": options["field_selector"]}
+        query |= {"labelSelector": options.selector, "fieldSelector": options.field_selector}
     else:
         # Watch a single object from any version; the first event repeats the listed object.
         version = "0"
         query["fieldSelector"] = f"metadata.name={info.name}"
     query["resourceVersion"] = version
-    accept = JSON
-    if is_table(options) and options["server_print"]:
-        accept = TABLE
-        query["includeObject"] = "Object" if options["sort_by"] else "Metadata"
-    lines = factory.session.lines(info.collection, {key: part for key, part in query.items() if part}, accept=accept)
+    query |= options.query
+    query = {key: part for key, part in query.items() if part}
+    lines = factory.session.lines(info.collection, query, accept=options.accept)
     skips_first = not is_collection
     for event in lines:
         if event.get("type") == "BOOKMARK":
@@ -66,14 +63,14 @@ def _follow(factory: Factory, infos: Sequence[ResourceInfo], options: Mapping[st
 class WatchOutput:
     """Prints objects of a watch one after the other, with columns as wide as those printed before."""
 
-    def __init__(self, info: ResourceInfo, options: Mapping[str, Any]) -> None:
-        self._has_events = bool(options["output_watch_events"])
+    def __init__(self, info: ResourceInfo, options: GetOptions) -> None:
+        self._has_events = bool(options.output_watch_events)
         self._table: TablePrinter | None = None
         self._printer: Printer | None = None
-        if is_table(options):
-            self._table = table_printer(info.kind, options, has_kind=options["show_kind"])
+        if options.is_table:
+            self._table = options.table_printer(info.kind, has_kind=options.show_kind)
         else:
-            self._printer = object_printer(options)
+            self._printer = options.object_printer()
 
     def show_existing(self, value: dict[str, Any], *, is_shown: bool) -> None:
         if not is_shown:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, duration_flag, int_flag, string_flag
 from sampan.kubectl.errors import KubectlError
 
 if TYPE_CHECKING:
@@ -22,35 +23,56 @@ _ACCEPTED_HOSTS = r"^localhost$,^127\.0\.0\.1$,^\[::1\]$"
 _REJECTED_PATHS = "^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach"
 
 
-@click.command("proxy", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option("-w", "--www", default="", metavar="DIR", help="Directory with static files to serve as well.")
-@click.option(
-    "-P", "--www-prefix", default="/static/", metavar="PATH", help="URL path under which the static files are served."
-)
-@click.option("--api-prefix", default="/", metavar="PATH", help="URL path under which the API is served.")
-@click.option(
-    "--accept-paths",
-    default="^.*",
-    metavar="RE",
-    help="Regular expressions of the paths that are accepted, separated by commas.",
-)
-@click.option(
-    "--reject-paths",
-    default=_REJECTED_PATHS,
-    metavar="RE",
-    help="Regular expressions of the paths that are rejected, separated by commas.",
-)
-@click.option("--accept-hosts", default=_ACCEPTED_HOSTS, metavar="RE", help="Patterns of accepted host names.")
-@click.option("--reject-methods", default="^$", metavar="RE", help="Patterns of rejected methods.")
-@click.option("-p", "--port", type=click.INT, default=_DEFAULT_PORT, help="Port to listen on; 0 picks a free one.")
-@click.option("--address", default="127.0.0.1", metavar="IP", help="Address to listen on.")
-@click.option("--disable-filter", is_flag=True, help="Accept all requests. Dangerous on a port others can reach.")
-@click.option("-u", "--unix-socket", default="", metavar="PATH", help="Unix socket to listen on instead of a port.")
-@click.option("--keepalive", type=DURATION, default=0.0, metavar="T", help="Interval of TCP keep-alive probes.")
-@click.option("--append-server-path", is_flag=True, help="Append paths of requests to the path of the server's URL.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyOptions:
+    words: tuple[str, ...] = arguments()
+    www: str = string_flag("-w", "--www", metavar="DIR", help="Directory with static files to serve as well.")
+    www_prefix: str = string_flag(
+        "-P",
+        "--www-prefix",
+        default="/static/",
+        metavar="PATH",
+        help="URL path under which the static files are served.",
+    )
+    api_prefix: str = string_flag(
+        "--api-prefix", default="/", metavar="PATH", help="URL path under which the API is served."
+    )
+    accept_paths: str = string_flag(
+        "--accept-paths",
+        default="^.*",
+        metavar="RE",
+        help="Regular expressions of the paths that are accepted, separated by commas.",
+    )
+    reject_paths: str = string_flag(
+        "--reject-paths",
+        default=_REJECTED_PATHS,
+        metavar="RE",
+        help="Regular expressions of the paths that are rejected, separated by commas.",
+    )
+    accept_hosts: str = string_flag(
+        "--accept-hosts", default=_ACCEPTED_HOSTS, metavar="RE", help="Patterns of accepted host names."
+    )
+    reject_methods: str = string_flag(
+        "--reject-methods", default="^$", metavar="RE", help="Patterns of rejected methods."
+    )
+    port: int = int_flag("-p", "--port", default=_DEFAULT_PORT, help="Port to listen on; 0 picks a free one.")
+    address: str = string_flag("--address", default="127.0.0.1", metavar="IP", help="Address to listen on.")
+    disable_filter: bool = bool_flag(
+        "--disable-filter", help="Accept all requests. Dangerous on a port others can reach."
+    )
+    unix_socket: str = string_flag(
+        "-u", "--unix-socket", metavar="PATH", help="Unix socket to listen on instead of a port."
+    )
+    keepalive: float = duration_flag(
+        "--keepalive", default_s=0.0, metavar="T", help="Interval of TCP keep-alive probes."
+    )
+    append_server_path: bool = bool_flag(
+        "--append-server-path", help="Append paths of requests to the path of the server's URL."
+    )
+
+
+@KubectlCommand.define("proxy", ProxyOptions)
+def command(factory: Factory, options: ProxyOptions) -> None:
     """Serve the API of the cluster on a local address.
 
     The proxy adds the credentials of the kubeconfig, so everybody who can reach it has these rights. By default it
@@ -61,41 +83,41 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     from sampan.kubectl.commands.proxy.api_proxy import ApiProxy, RequestFilter
 
     path = factory.session.target("").rstrip("/")
-    if path and not options["append_server_path"]:
+    if path and not options.append_server_path:
         _warn(
             f"Your kube context contains a server path {path}, use --append-server-path to automatically append the "
             "path to each request"
         )
     request_filter = None
-    if options["disable_filter"]:
-        if not options["unix_socket"]:
+    if options.disable_filter:
+        if not options.unix_socket:
             _warn("Request filter disabled, your proxy is vulnerable to XSRF attacks, please be cautious")
     else:
         request_filter = RequestFilter(
-            accepted_paths=options["accept_paths"],
-            rejected_paths=options["reject_paths"],
-            accepted_hosts=options["accept_hosts"],
-            rejected_methods=options["reject_methods"],
+            accepted_paths=options.accept_paths,
+            rejected_paths=options.reject_paths,
+            accepted_hosts=options.accept_hosts,
+            rejected_methods=options.reject_methods,
         )
-    if options["port"] != _DEFAULT_PORT and options["unix_socket"]:
+    if options.port != _DEFAULT_PORT and options.unix_socket:
         raise KubectlError("cannot set --unix-socket and --port at the same time")
-    directory = options["www"]
+    directory = options.www
     if directory and not Path(directory).is_dir():
         _warn(f"Static file directory {directory} is not a directory")
     proxy = ApiProxy(
         session=factory.session,
         request_filter=request_filter,
-        api_prefix=_with_slash(options["api_prefix"]),
-        static_prefix=_with_slash(options["www_prefix"]),
+        api_prefix=_with_slash(options.api_prefix),
+        static_prefix=_with_slash(options.www_prefix),
         static_directory=Path(directory) if directory else None,
-        appends_server_path=options["append_server_path"],
-        keepalive_s=options["keepalive"],
+        appends_server_path=options.append_server_path,
+        keepalive_s=options.keepalive,
     )
-    if options["unix_socket"]:
-        listener = _listen_unix(options["unix_socket"])
-        address = options["unix_socket"]
+    if options.unix_socket:
+        listener = _listen_unix(options.unix_socket)
+        address = options.unix_socket
     else:
-        listener = _listen(options["address"], options["port"])
+        listener = _listen(options.address, options.port)
         host, port = listener.getsockname()[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     click.echo(f"Starting to serve on {address}")

@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -17,57 +18,61 @@ import click
 from sampan.api.go_compat import gotext
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import arguments, bool_flag, duration_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    dry_run_flag,
+    dry_run_strategy,
     filename_flags,
-    filename_options,
-    output_options,
-    validate_option,
+    validate_flag,
 )
 from sampan.kubectl.commands.rolling_update import steps
 from sampan.kubectl.errors import KubectlError, ServerError, UsageError
-from sampan.kubectl.objects.object_writer import ResultPrinter
-from sampan.kubectl.printers import as_yaml
+from sampan.kubectl.objects.targets import ResourceBuilder, ResourceSource
+from sampan.kubectl.printers import OutputOptions, as_yaml, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 Controller = dict[str, Any]
 _RENAME_TIMEOUT_S = 60.0
 _CONFLICT_RETRIES = 10
 
 
-@click.command("rolling-update", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@click.option(
-    "--update-period", "period_s", type=DURATION, default=60.0, metavar="TIME", help="Time between two steps."
-)
-@click.option(
-    "--poll-interval", "poll_s", type=DURATION, default=3.0, metavar="TIME", help="Time between two looks at the pods."
-)
-@click.option(
-    "--timeout", "timeout_s", type=DURATION, default=300.0, metavar="TIME", help="How long to wait for progress."
-)
-@filename_options("to update to", has_kustomize=False)
-@click.option("--image", default="", help="New image of the container, instead of a file.")
-@click.option(
-    "--deployment-label-key",
-    default="deployment",
-    metavar="KEY",
-    help="Label that tells the pods of both controllers apart.",
-)
-@click.option("--container", default="", metavar="NAME", help="Container whose image changes.")
-@click.option("--image-pull-policy", default="", metavar="POLICY", help="Pull policy for an image of the same name.")
-@click.option("--rollback", "rolls_back", is_flag=True, help="Return to the old controller.")
-@dry_run_option()
-@validate_option()
-@output_options()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingUpdateOptions:
+    words: tuple[str, ...] = arguments()
+    period_s: float = duration_flag("--update-period", default_s=60.0, metavar="TIME", help="Time between two steps.")
+    poll_s: float = duration_flag(
+        "--poll-interval", default_s=3.0, metavar="TIME", help="Time between two looks at the pods."
+    )
+    timeout_s: float = duration_flag(
+        "--timeout", default_s=300.0, metavar="TIME", help="How long to wait for progress."
+    )
+    files: FilenameOptions = filename_flags("to update to", has_kustomize=False)
+    image: str = string_flag("--image", help="New image of the container, instead of a file.")
+    deployment_label_key: str = string_flag(
+        "--deployment-label-key",
+        default="deployment",
+        metavar="KEY",
+        help="Label that tells the pods of both controllers apart.",
+    )
+    container: str = string_flag("--container", metavar="NAME", help="Container whose image changes.")
+    image_pull_policy: str = string_flag(
+        "--image-pull-policy", metavar="POLICY", help="Pull policy for an image of the same name."
+    )
+    rolls_back: bool = bool_flag("--rollback", help="Return to the old controller.")
+    dry_run: str = dry_run_flag()
+    validate: str = validate_flag()
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("rolling-update", RollingUpdateOptions)
+def command(factory: Factory, options: RollingUpdateOptions) -> None:
     """Replace a replication controller by another one, pod by pod."""
-    dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    _check_flags(words, options)
-    update = RollingUpdate(factory, words, options)
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    _check_flags(options.words, options)
+    update = RollingUpdate(factory, options.words, options)
     if dry_run != "none":
         click.echo(f"Rolling from:\n{as_yaml(update.old)}\nTo:\n{as_yaml(update.new)}")
         return
@@ -75,14 +80,14 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     printer.print({"apiVersion": "v1", "kind": "ReplicationController", **controller}, operation)
 
 
-def _check_flags(words: tuple[str, ...], options: dict[str, Any]) -> None:
-    files, image = options["files"], options["image"]
+def _check_flags(words: tuple[str, ...], options: RollingUpdateOptions) -> None:
+    files, image = options.files.filenames, options.image
     errors: list[str] = []
-    if not options["deployment_label_key"]:
+    if not options.deployment_label_key:
         errors.append("--deployment-label-key can not be empty")
     if len(files) > 1:
         errors.append("may only specify a single filename for new controller")
-    if options["rolls_back"]:
+    if options.rolls_back:
         if files or image:
             errors.append("Don't specify --filename or --image on rollback")
     elif not (files or image):
@@ -98,16 +103,16 @@ def _check_flags(words: tuple[str, ...], options: dict[str, Any]) -> None:
 class RollingUpdate:
     """The update from one controller to another."""
 
-    def __init__(self, factory: Factory, words: tuple[str, ...], options: dict[str, Any]) -> None:
+    def __init__(self, factory: Factory, words: tuple[str, ...], options: RollingUpdateOptions) -> None:
         self._factory, self._options = factory, options
         self._session: Session = factory.session
         self._api = ControllerApi(factory.session, factory.namespace)
         self._old_name = words[0]
         self._keeps_name = len(words) == 1
-        self._source = options["files"][0] if options["files"] else ""
+        self._source = options.files.filenames[0] if options.files.filenames else ""
         self.old: Controller = self._api.get(self._old_name)
         self.new: Controller = self._target(words)
-        if not options["image"]:
+        if not options.image:
             steps.check_selectors(self.old, self.new, self._source)
 
     def _target(self, words: tuple[str, ...]) -> Controller:
@@ -115,18 +120,18 @@ class RollingUpdate:
         one of the interrupted update."""
         options = self._options
         name = words[1] if len(words) > 1 else steps.annotations_of(self.old).get(steps.NEXT_CONTROLLER, "")
-        if options["rolls_back"]:
+        if options.rolls_back:
             new = self._api.find(name) if name else None
             if new is None:
                 raise KubectlError(f"Could not find {name} to rollback.\n")
             return new
-        if not options["image"]:
+        if not options.image:
             return self._controller_of_file()
         new = self._api.find(name) if name else None
         if new is None:
             return self._derive_controller(name)
         image = new["spec"]["template"]["spec"]["containers"][0]["image"]
-        if image != options["image"]:
+        if image != options.image:
             raise KubectlError(
                 f"Found existing in-progress update to image ({image}).\nEither continue in-progress update with "
                 f"--image={image} or rollback with --rollback"
@@ -135,7 +140,9 @@ class RollingUpdate:
         return new
 
     def _controller_of_file(self) -> Controller:
-        infos = list(self._factory.resources(files=filename_flags(self._options), validates=True).infos())
+        infos = list(
+            ResourceBuilder(self._factory, source=ResourceSource(files=self._options.files, validates=True)).infos()
+        )
         if len(infos) != 1:
             raise KubectlError(f"{self._source} specifies multiple items")
         if (infos[0].kind.group, infos[0].kind.kind) != ("", "ReplicationController"):
@@ -154,26 +161,26 @@ class RollingUpdate:
         containers = controller["spec"]["template"]["spec"]["containers"]
         if not containers:
             raise KubectlError("pod has no containers!")
-        if len(containers) > 1 and not options["container"]:
+        if len(containers) > 1 and not options.container:
             raise KubectlError("must specify container to update when updating a multi-container pod")
-        if options["container"]:
-            chosen = [part for part in containers if part["name"] == options["container"]]
+        if options.container:
+            chosen = [part for part in containers if part["name"] == options.container]
             if not chosen:
-                raise KubectlError(f"container {options['container']} not found in pod")
+                raise KubectlError(f"container {options.container} not found in pod")
         else:
             chosen = containers
-        if containers[0]["image"] == options["image"] and not options["image_pull_policy"]:
+        if containers[0]["image"] == options.image and not options.image_pull_policy:
             raise KubectlError(
                 "--image-pull-policy (Always|Never|IfNotPresent) must be provided when --image is the same as existing "
                 "container image"
             )
-        chosen[0]["image"] = options["image"]
-        if options["image_pull_policy"]:
-            chosen[0]["imagePullPolicy"] = options["image_pull_policy"]
+        chosen[0]["image"] = options.image
+        if options.image_pull_policy:
+            chosen[0]["imagePullPolicy"] = options.image_pull_policy
         digest = _digest(controller)
         metadata = {"name": name or f"{self._old_name}-{digest}", "namespace": self._factory.namespace}
         metadata |= {"labels": controller["metadata"]["labels"]} if controller["metadata"].get("labels") else {}
-        key = options["deployment_label_key"]
+        key = options.deployment_label_key
         controller["spec"].setdefault("selector", {})[key] = digest
         template_metadata = controller["spec"]["template"].setdefault("metadata", {})
         template_metadata["labels"] = {**(template_metadata.get("labels") or {}), key: digest}
@@ -186,21 +193,21 @@ class RollingUpdate:
 
     def run(self) -> tuple[Controller, str]:
         """Run or continue the update. Return the remaining controller and the operation to report."""
-        if self._options["image"]:
+        if self._options.image:
             self._mark_old_pods()
             steps.check_selectors(self.old, self.new, self._source)
-        if self._options["rolls_back"]:
+        if self._options.rolls_back:
             self._swap()
         self._update()
-        name = self._old_name if self._keeps_name and not self._options["rolls_back"] else self._name(self.new)
-        is_renamed = self._keeps_name or self._options["rolls_back"]
+        name = self._old_name if self._keeps_name and not self._options.rolls_back else self._name(self.new)
+        is_renamed = self._keeps_name or self._options.rolls_back
         operation = "rolling updated" if is_renamed else f'rolling updated to "{self._name(self.new)}"'
         return self._api.get(name), operation
 
     def _mark_old_pods(self) -> None:
         """Record the name of the new controller in the old one, and give its pods a label that the new ones do not
         have."""
-        key, new_name = self._options["deployment_label_key"], self._name(self.new)
+        key, new_name = self._options.deployment_label_key, self._name(self.new)
         if key not in (self.old["spec"].get("selector") or {}):
             self._label_old_pods(key, f"{_digest(self.old)}-orig")
         self.old = self._api.annotate(self._old_name, {steps.NEXT_CONTROLLER: new_name})
@@ -262,21 +269,21 @@ class RollingUpdate:
         )
 
     def _step_until_complete(self, limits: steps.UpdateLimits) -> None:
-        deadline = time.monotonic() + self._options["timeout_s"]
+        deadline = time.monotonic() + self._options.timeout_s
         while not steps.is_complete(self._replicas(self.old), self._replicas(self.new), limits):
             before = self._replicas(self.old), self._replicas(self.new)
             count = steps.compute_scale_up(*before, limits)
             if count != self._replicas(self.new):
                 click.echo(f"Scaling {self._name(self.new)} up to {count}")
                 self.new = self._scale(self.new, count)
-            time.sleep(self._options["period_s"])
+            time.sleep(self._options.period_s)
             old, new = self._replicas(self.old), self._replicas(self.new)
             count = steps.compute_scale_down(old, new, self._api.ready_pods(self.new), limits)
             if count != old:
                 click.echo(f"Scaling {self._name(self.old)} down to {count}")
                 self.old = self._scale(self.old, count)
             if (self._replicas(self.old), self._replicas(self.new)) != before:
-                deadline = time.monotonic() + self._options["timeout_s"]
+                deadline = time.monotonic() + self._options.timeout_s
             elif time.monotonic() > deadline:
                 raise KubectlError("timed out waiting for any update progress to be made")
 
@@ -284,11 +291,11 @@ class RollingUpdate:
         """Scale a controller and wait until it has created or deleted the pods."""
         name = self._name(controller)
         controller = self._api.scale(name, count)
-        deadline = time.monotonic() + self._options["timeout_s"]
+        deadline = time.monotonic() + self._options.timeout_s
         while (controller.get("status") or {}).get("replicas", 0) != count:
             if time.monotonic() > deadline:
                 raise KubectlError(f'timed out waiting for "{name}" to be synced')
-            time.sleep(self._options["poll_s"])
+            time.sleep(self._options.poll_s)
             controller = self._api.get(name)
             if self._replicas(controller) != count:
                 break
@@ -314,7 +321,7 @@ class RollingUpdate:
         while self._api.find(name) is not None or self._api.find(new_name) is not None:
             if time.monotonic() > deadline:
                 raise KubectlError("timed out waiting for the condition")
-            time.sleep(min(self._options["poll_s"], 1.0))
+            time.sleep(min(self._options.poll_s, 1.0))
         metadata = {"name": new_name, "namespace": self._factory.namespace}
         for field in ("labels", "annotations"):
             if self.new["metadata"].get(field):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import output_options
-from sampan.kubectl.commands.rollout import rollout_builder, rollout_options
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import int_flag
 from sampan.kubectl.commands.rollout.revisions import (
     change_cause_of,
     controller_revisions,
@@ -21,27 +19,31 @@ from sampan.kubectl.commands.rollout.revisions import (
     unsupported_kind,
     workload_at,
 )
+from sampan.kubectl.commands.rollout.rollout_resources import RolloutOptions, rollout_builder
 from sampan.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.kubectl.objects.object_writer import ResultPrinter
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 
-@click.command("history", cls=KubectlCommand)
-@rollout_options()
-@click.option("--revision", type=click.INT, default=0, metavar="N", help="Show the pod template of this revision.")
-@output_options()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions(RolloutOptions):
+    revision: int = int_flag("--revision", default=0, metavar="N", help="Show the pod template of this revision.")
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("history", HistoryOptions)
+def command(factory: Factory, options: HistoryOptions) -> None:
     """List the revisions of deployments, daemon sets and stateful sets."""
-    builder = rollout_builder(factory, words, options)
-    revision = options["revision"]
+    builder = rollout_builder(factory, options)
+    revision = options.revision
     if revision < 0:
         raise KubectlError(f"revision must be a positive integer: {revision}")
-    printer = ResultPrinter(options, dry_run="none")
+    printer = ResultPrinter(options.output, "none")
     errors = ErrorAggregate()
     for info in builder.infos(errors):
         with errors.collect():
-            if options["output"] or options["template"]:
+            if options.output.format or options.output.template:
                 _print_objects(factory.session, info, revision, printer)
             else:
                 title = f"with revision #{revision}" if revision > 0 else ""

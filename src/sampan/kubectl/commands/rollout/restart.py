@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import field_manager_option, output_options
-from sampan.kubectl.commands.rollout import rollout_options
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.shared_flags import field_manager_flag
+from sampan.kubectl.commands.rollout.rollout_resources import RolloutOptions
 from sampan.kubectl.commands.rollout.workload_change import change_workloads
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers import OutputOptions, output_flags
 from sampan.machinery.cli_errors import CliError
 
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
-@click.command("restart", cls=KubectlCommand)
-@rollout_options()
-@field_manager_option("kubectl-rollout")
-@output_options()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartOptions(RolloutOptions):
+    field_manager: str = field_manager_flag("kubectl-rollout")
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("restart", RestartOptions)
+def command(factory: Factory, options: RestartOptions) -> None:
     """Replace all pods of deployments, daemon sets and stateful sets."""
-    change_workloads(factory, words, options, _restart, operation="restarted", unchanged="")
+    change_workloads(
+        factory,
+        options,
+        _restart,
+        output=options.output,
+        field_manager=options.field_manager,
+        operation="restarted",
+        unchanged="",
+    )
 
 
 def _restart(value: dict[str, Any], info: ResourceInfo) -> None:

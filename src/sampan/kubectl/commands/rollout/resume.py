@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import field_manager_option, output_options
-from sampan.kubectl.commands.rollout import rollout_options
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.shared_flags import field_manager_flag
+from sampan.kubectl.commands.rollout.rollout_resources import RolloutOptions
 from sampan.kubectl.commands.rollout.workload_change import change_workloads
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers import OutputOptions, output_flags
 from sampan.machinery.cli_errors import CliError
 
 
-@click.command("resume", cls=KubectlCommand)
-@rollout_options()
-@field_manager_option("kubectl-rollout")
-@output_options()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions(RolloutOptions):
+    field_manager: str = field_manager_flag("kubectl-rollout")
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("resume", ResumeOptions)
+def command(factory: Factory, options: ResumeOptions) -> None:
     """Resume the rollouts of paused deployments."""
-    change_workloads(factory, words, options, _resume, operation="resumed", unchanged="already resumed")
+    change_workloads(
+        factory,
+        options,
+        _resume,
+        output=options.output,
+        field_manager=options.field_manager,
+        operation="resumed",
+        unchanged="already resumed",
+    )
 
 
 def _resume(value: dict[str, Any], info: ResourceInfo) -> None:

@@ -64,12 +64,12 @@ def has_controller_revisions(info: ResourceInfo) -> bool:
     return info.kind.group == "apps" and info.kind.kind in ("DaemonSet", "StatefulSet")
 
 
-def unsupported_kind(info: ResourceInfo, what: str, action: str) -> KubectlError:
+def unsupported_kind(info: ResourceInfo, tool: str, action: str) -> KubectlError:
     """Return the error for a kind without revisions."""
     group, kind = info.kind.group, info.kind.kind
     name = f"{kind}.{group}" if group else kind
     if (group, kind) in _WORKLOADS:
-        return KubectlError(f'no {what} has been implemented for "{name}"')
+        return KubectlError(f'no {tool} has been implemented for "{name}"')
     return KubectlError(f'error {action} for "{name}", no visitor method exists for {{{group} {kind}}}')
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION
-from sampan.kubectl.commands.rollout import report_no_resources, rollout_builder, rollout_options
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import bool_flag, duration_flag, int_flag
+from sampan.kubectl.commands.rollout.rollout_resources import RolloutOptions, report_no_resources, rollout_builder
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.targets import ResourceInfo
 from sampan.machinery.cli_errors import CliError
@@ -26,19 +27,21 @@ StatusOf = Callable[[dict[str, Any], int], RolloutStatus]
 _REVISION = "deployment.kubernetes.io/revision"
 
 
-@click.command("status", cls=KubectlCommand)
-@rollout_options()
-@click.option("-w", "--watch", is_flag=True, default=True, help="Wait until the rollout is complete. True by default.")
-@click.option("--revision", type=click.INT, default=0, metavar="N", help="Revision that must be current; 0 for any.")
-@click.option(
-    "--timeout", "timeout_s", type=DURATION, default=0.0, metavar="TIME", help="How long to wait; 0 without limit."
-)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions(RolloutOptions):
+    watch: bool = bool_flag("-w", "--watch", default=True, help="Wait until the rollout is complete. True by default.")
+    revision: int = int_flag("--revision", default=0, metavar="N", help="Revision that must be current; 0 for any.")
+    timeout_s: float = duration_flag(
+        "--timeout", default_s=0.0, metavar="TIME", help="How long to wait; 0 without limit."
+    )
+
+
+@KubectlCommand.define("status", StatusOptions)
+def command(factory: Factory, options: StatusOptions) -> None:
     """Show the status of a rollout until it is complete."""
-    builder = rollout_builder(factory, words, options)
-    if options["revision"] < 0:
-        raise KubectlError(f"revision must be a positive integer: {options['revision']}")
+    builder = rollout_builder(factory, options)
+    if options.revision < 0:
+        raise KubectlError(f"revision must be a positive integer: {options.revision}")
     errors, count = ErrorAggregate(), 0
     for info in builder.infos(errors):
         count += 1
@@ -54,9 +57,9 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         report_no_resources(factory, errors)
 
 
-def _follow(session: Session, info: ResourceInfo, status_of: StatusOf, options: dict[str, Any]) -> None:
+def _follow(session: Session, info: ResourceInfo, status_of: StatusOf, options: StatusOptions) -> None:
     """Print the status after each change of the object, until the rollout is complete."""
-    timeout_s = options["timeout_s"]
+    timeout_s = options.timeout_s
     deadline = time.monotonic() + timeout_s if timeout_s else None
     query = {"fieldSelector": f"metadata.name={info.name}"}
     while True:
@@ -76,7 +79,7 @@ def _watch(
     info: ResourceInfo,
     query: dict[str, str],
     status_of: StatusOf,
-    options: dict[str, Any],
+    options: StatusOptions,
     deadline: float | None,
 ) -> bool:
     """Watch the object and print its status. Return True when the rollout is complete, and False if the watch ends
@@ -103,11 +106,11 @@ def _watch(
     return False
 
 
-def _print_status(workload: dict[str, Any], status_of: StatusOf, options: dict[str, Any]) -> bool:
+def _print_status(workload: dict[str, Any], status_of: StatusOf, options: StatusOptions) -> bool:
     """Print the status of the rollout. Return whether the command is done with it."""
-    text, is_done = status_of(workload, options["revision"])
+    text, is_done = status_of(workload, options.revision)
     click.echo(text)
-    return is_done or not options["watch"]
+    return is_done or not options.watch
 
 
 def status_function(group: str, kind: str) -> StatusOf:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import dry_run_of, dry_run_option, output_options
-from sampan.kubectl.commands.rollout import rollout_builder, rollout_options
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import int_flag
+from sampan.kubectl.command_line.shared_flags import dry_run_flag, dry_run_strategy
 from sampan.kubectl.commands.rollout.revisions import (
     REVISION,
     TEMPLATE_HASH,
@@ -22,10 +23,13 @@ from sampan.kubectl.commands.rollout.revisions import (
     unsupported_kind,
     workload_at,
 )
+from sampan.kubectl.commands.rollout.rollout_resources import RolloutOptions, rollout_builder
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text
-from sampan.kubectl.objects.object_writer import JSON_PATCH, STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.kubectl.objects.object_writer import JSON_PATCH, STRATEGIC, ObjectWriter
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 _DEPLOYMENT_ANNOTATIONS = frozenset(
     (
@@ -40,23 +44,26 @@ _DEPLOYMENT_ANNOTATIONS = frozenset(
 """Annotations that belong to the Deployment rather than to a revision."""
 
 
-@click.command("undo", cls=KubectlCommand)
-@rollout_options()
-@click.option("--to-revision", type=click.INT, default=0, metavar="N", help="Revision to return to; 0 for the last.")
-@dry_run_option()
-@output_options()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOptions(RolloutOptions):
+    to_revision: int = int_flag("--to-revision", default=0, metavar="N", help="Revision to return to; 0 for the last.")
+    dry_run: str = dry_run_flag()
+    output: OutputOptions = output_flags()
+
+
+@KubectlCommand.define("undo", UndoOptions)
+def command(factory: Factory, options: UndoOptions) -> None:
     """Return to an earlier revision of deployments, daemon sets and stateful sets."""
-    dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    builder = rollout_builder(factory, words, options)
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    builder = rollout_builder(factory, options)
     errors = ErrorAggregate()
     for info in builder.infos(errors):
         with errors.collect():
             if last_applied_text(info.value) is not None:
                 click.echo(_warning(info), err=True)
             rollback = _rollback_deployment if is_deployment(info) else _rollback_to_controller_revision
-            printer.print(info.value, rollback(factory.session, info, options["to_revision"], dry_run))
+            printer.print(info.value, rollback(factory.session, info, options.to_revision, dry_run))
     errors.raise_any()
 
 
@@ -122,8 +129,8 @@ def _target_replica_set(session: Session, info: ResourceInfo, revision: int) -> 
 def _without_hash(template: dict[str, Any]) -> dict[str, Any]:
     metadata = template.get("metadata") or {}
     labels = {key: text for key, text in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH}
-    kept = {key: part for key, part in metadata.items() if key != "labels" and part is not None}
-    return {**template, "metadata": kept | ({"labels": labels} if labels else {})}
+    remaining_metadata = {key: part for key, part in metadata.items() if key != "labels" and part is not None}
+    return {**template, "metadata": remaining_metadata | ({"labels": labels} if labels else {})}
 
 
 def _rollback_to_controller_revision(session: Session, info: ResourceInfo, revision: int, dry_run: str) -> str:

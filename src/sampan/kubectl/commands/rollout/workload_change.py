@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.commands.rollout import report_no_resources, rollout_builder
+from sampan.kubectl.commands.rollout.rollout_resources import RolloutOptions, report_no_resources, rollout_builder
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
-from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter
 from sampan.kubectl.objects.pod_template import Change, compute_patches
+from sampan.kubectl.printers import OutputOptions
+from sampan.kubectl.printers.results import ResultPrinter
 from sampan.machinery.cli_errors import CliError
 
 
 def change_workloads(
     factory: Factory,
-    words: Sequence[str],
-    options: Mapping[str, Any],
+    options: RolloutOptions,
     change: Change,
     *,
+    output: OutputOptions,
+    field_manager: str,
     operation: str,
     unchanged: str,
 ) -> None:
     """Change each workload and report it. `unchanged` is the report for a workload that already has the change; if it
     is empty, such a workload is an error."""
-    builder = rollout_builder(factory, words, options)
-    printer = ResultPrinter(options, dry_run="none")
+    builder = rollout_builder(factory, options)
+    printer = ResultPrinter(output, "none")
     errors = ErrorAggregate()
     infos = list(builder.infos(errors))
     if not infos:
         report_no_resources(factory, errors)
-    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"])
+    writer = ObjectWriter(session=factory.session, field_manager=field_manager)
     for info, value, patch in compute_patches(infos, change):
         if isinstance(patch, CliError):
             errors.add(KubectlError(f'error: {info.kind.group_resource} "{info.name}" {patch.message}'))

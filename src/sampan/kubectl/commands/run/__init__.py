@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from sampan.api import names
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import ARGS_BEFORE_DASH, CHANGED_FLAGS, KubectlCommand
-from sampan.kubectl.command_line.flag_parser import DURATION, quote_text
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.flags import (
+    arguments,
+    arguments_before_dash,
+    bool_flag,
+    changed_flags,
+    duration_flag,
+    string_array_flag,
+    string_flag,
+)
 from sampan.kubectl.command_line.pairs import parse_pairs
-from sampan.kubectl.command_line.shared_options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
-    filename_options,
-    output_options,
-    override_options,
-    with_overrides,
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    dry_run_flag,
+    dry_run_strategy,
+    field_manager_flag,
+    filename_flags,
+    record_flag,
+    save_config_flag,
 )
 from sampan.kubectl.commands.expose import parse_label_text
 from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError, UsageError
-from sampan.kubectl.objects.deletion import Deletion, cascade_policy, deletion_options
+from sampan.kubectl.objects.deletion import Deletion, DeletionOptions, cascade_policy, deletion_flags
 from sampan.kubectl.objects.last_applied import with_last_applied
-from sampan.kubectl.objects.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
+from sampan.kubectl.objects.object_writer import ObjectWriter, with_change_cause
+from sampan.kubectl.objects.overrides import OverrideOptions, override_flags, with_overrides
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers import OutputOptions, output_flags
+from sampan.kubectl.printers.results import ResultPrinter
 
 _DOMAIN = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -45,141 +52,144 @@ _is_image = re.compile(
 _ATTACH_TIMEOUT_S = 60.0
 
 
-@click.command("run", cls=KubectlCommand)
-@click.argument("words", nargs=-1)
-@deletion_options(waits=False)
-@filename_options("to use")
-@output_options()
-@record_option()
-@dry_run_option()
-@click.option("--annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of the pod; repeatable.")
-@click.option("--image", default="", required=True, help="Image of the container.")
-@click.option(
-    "--image-pull-policy",
-    default="",
-    metavar="POLICY",
-    help="When the kubelet pulls the image: Always, IfNotPresent or Never.",
-)
-@click.option("--rm", "removes", is_flag=True, help="Delete the pod after it exits; only if attached.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment variable of the container; repeatable.")
-@click.option("--port", default="", help="Port of the container.")
-@click.option("-l", "--labels", default="", metavar="KEY=VALUE,...", help="Labels of the pod. Default: run=NAME.")
-@click.option("-i", "--stdin", "is_interactive", is_flag=True, help="Keep standard input open.")
-@click.option("-t", "--tty", is_flag=True, help="Give the container a terminal.")
-@click.option("--attach", "attaches", is_flag=True, help="Attach to the pod; the default with -i.")
-@click.option("--leave-stdin-open", is_flag=True, help="Leave standard input open after the first attach.")
-@click.option(
-    "--restart",
-    default="Always",
-    metavar="POLICY",
-    help="When containers of the pod are restarted: Always, OnFailure or Never.",
-)
-@click.option("--command", "is_command", is_flag=True, help="Use the words as the command instead of its arguments.")
-@click.option("--expose", "exposes", is_flag=True, help="Also create a service; requires --port.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not print prompts.")
-@click.option("--privileged", is_flag=True, help="Run the container privileged.")
-@click.option("--detach-keys", default="", metavar="KEYS", help="Keys that detach from the container.")
-@field_manager_option("kubectl-run")
-@override_options()
-@save_config_option()
-@click.option(
-    "--pod-running-timeout",
-    "timeout_s",
-    type=DURATION,
-    default=_ATTACH_TIMEOUT_S,
-    metavar="TIME",
-    help="How long to wait until the pod runs.",
-)
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    words: tuple[str, ...] = arguments()
+    deletion: DeletionOptions = deletion_flags(waits=False)
+    files: FilenameOptions = filename_flags("to use")
+    output: OutputOptions = output_flags()
+    record: bool = record_flag()
+    dry_run: str = dry_run_flag()
+    annotations: tuple[str, ...] = string_array_flag(
+        "--annotations", metavar="KEY=VALUE", help="Annotation of the pod; repeatable."
+    )
+    image: str = string_flag("--image", required=True, help="Image of the container.")
+    image_pull_policy: str = string_flag(
+        "--image-pull-policy", metavar="POLICY", help="When the kubelet pulls the image: Always, IfNotPresent or Never."
+    )
+    removes: bool = bool_flag("--rm", help="Delete the pod after it exits; only if attached.")
+    env: tuple[str, ...] = string_array_flag(
+        "--env", metavar="NAME=VALUE", help="Environment variable of the container; repeatable."
+    )
+    port: str = string_flag("--port", help="Port of the container.")
+    labels: str = string_flag("-l", "--labels", metavar="KEY=VALUE,...", help="Labels of the pod. Default: run=NAME.")
+    is_interactive: bool = bool_flag("-i", "--stdin", help="Keep standard input open.")
+    tty: bool = bool_flag("-t", "--tty", help="Give the container a terminal.")
+    attaches: bool = bool_flag("--attach", help="Attach to the pod; the default with -i.")
+    leave_stdin_open: bool = bool_flag("--leave-stdin-open", help="Leave standard input open after the first attach.")
+    restart: str = string_flag(
+        "--restart",
+        default="Always",
+        metavar="POLICY",
+        help="When containers of the pod are restarted: Always, OnFailure or Never.",
+    )
+    is_command: bool = bool_flag("--command", help="Use the words as the command instead of its arguments.")
+    exposes: bool = bool_flag("--expose", help="Also create a service; requires --port.")
+    quiet: bool = bool_flag("-q", "--quiet", help="Do not print prompts.")
+    privileged: bool = bool_flag("--privileged", help="Run the container privileged.")
+    detach_keys: str = string_flag("--detach-keys", metavar="KEYS", help="Keys that detach from the container.")
+    field_manager: str = field_manager_flag("kubectl-run")
+    overrides: OverrideOptions = override_flags()
+    save_config: bool = save_config_flag()
+    timeout_s: float = duration_flag(
+        "--pod-running-timeout",
+        default_s=_ATTACH_TIMEOUT_S,
+        metavar="TIME",
+        help="How long to wait until the pod runs.",
+    )
+    changed_flags: frozenset[str] = changed_flags()
+    words_before_dash: int = arguments_before_dash()
+
+
+@KubectlCommand.define("run", RunOptions)
+def command(factory: Factory, options: RunOptions) -> None:
     """Create a pod that runs an image."""
-    context = click.get_current_context()
-    dry_run = dry_run_of(options)
-    if options["is_interactive"] and "attaches" not in context.meta[CHANGED_FLAGS]:
-        options["attaches"] = True
-    printer = ResultPrinter(options)
-    policy = cascade_policy(options["cascade"])
-    if not words or context.meta[ARGS_BEFORE_DASH] == 0:
+    dry_run = dry_run_strategy(options.dry_run)
+    if options.is_interactive and "attach" not in options.changed_flags:
+        options = replace(options, attaches=True)
+    printer = ResultPrinter(options.output, dry_run)
+    policy = cascade_policy(options.deletion.cascade)
+    if not options.words or options.words_before_dash == 0:
         raise UsageError("NAME is required for run")
+    if not options.restart:
+        options = replace(options, restart="OnFailure" if options.is_interactive else "Always")
     _check_flags(options, dry_run)
     creator = _ObjectCreator(factory, options, dry_run)
-    pod = creator.create(with_overrides(pod_of_flags(words[0], words[1:], options), options))
+    pod = creator.create(with_overrides(pod_of_flags(options.words[0], options.words[1:], options), options.overrides))
     created = [pod]
     errors = ErrorAggregate()
-    if options["exposes"]:
+    if options.exposes:
         with errors.collect():
-            service = creator.create(_service(words[0], options))
+            service = creator.create(_service(options.words[0], options))
             printer.print(service.value, "created")
-            if options["output"] == "yaml":
+            if options.output.format == "yaml":
                 click.echo("---")
             created.append(service)
-    if not options["attaches"]:
+    if not options.attaches:
         printer.print(pod.value, "created")
         errors.raise_any()
         return
-    deletion = Deletion(session=factory.session, policy=policy, is_quiet=options["quiet"])
+    deletion = Deletion(session=factory.session, policy=policy, is_quiet=options.quiet)
     try:
         _attach(factory, pod, options)
     finally:
-        if options["removes"]:
+        if options.removes:
             for info in created:
                 with errors.collect():
                     _delete(deletion, info)
 
 
-def _check_flags(options: dict[str, Any], dry_run: str) -> None:
-    if options["timeout_s"] <= 0:
+def _check_flags(options: RunOptions, dry_run: str) -> None:
+    if options.timeout_s <= 0:
         raise UsageError("--pod-running-timeout must be higher than zero")
-    if not options["image"]:
+    if not options.image:
         raise KubectlError("--image is required")
-    if not _is_image(options["image"]):
-        raise KubectlError(f"Invalid image name {quote_text(options['image'])}: invalid reference format")
-    if options["tty"] and not options["is_interactive"]:
+    if not _is_image(options.image):
+        raise KubectlError(f"Invalid image name {quote_text(options.image)}: invalid reference format")
+    if options.tty and not options.is_interactive:
         raise UsageError("-i/--stdin is required for containers with -t/--tty=true")
-    if options["exposes"] and not options["port"]:
+    if options.exposes and not options.port:
         raise UsageError("--port must be set when exposing a service")
-    if not options["restart"]:
-        options["restart"] = "OnFailure" if options["is_interactive"] else "Always"
-    if options["restart"] not in ("Always", "OnFailure", "Never"):
-        raise UsageError(f"invalid restart policy: {options['restart']}")
-    if options["removes"] and not options["attaches"]:
+    if options.restart not in ("Always", "OnFailure", "Never"):
+        raise UsageError(f"invalid restart policy: {options.restart}")
+    if options.removes and not options.attaches:
         raise UsageError("--rm should only be used for attached containers")
-    if options["attaches"] and dry_run != "none":
+    if options.attaches and dry_run != "none":
         raise UsageError(
             "--dry-run=[server|client] can't be used with attached containers options (--attach, --stdin, or --tty)"
         )
-    if options["image_pull_policy"] not in ("", "Always", "IfNotPresent", "Never"):
-        raise UsageError(f"invalid image pull policy: {options['image_pull_policy']}")
+    if options.image_pull_policy not in ("", "Always", "IfNotPresent", "Never"):
+        raise UsageError(f"invalid image pull policy: {options.image_pull_policy}")
 
 
-def pod_of_flags(name: str, arguments: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+def pod_of_flags(name: str, arguments: Sequence[str], options: RunOptions) -> dict[str, Any]:
     """Return the pod that the flags describe."""
-    container: dict[str, Any] = {"name": name, "image": options["image"]}
+    container: dict[str, Any] = {"name": name, "image": options.image}
     if arguments:
-        container["command" if options["is_command"] else "args"] = list(arguments)
-    if options["port"]:
-        container["ports"] = [{"containerPort": _parse_port(options["port"])}]
-    if options["env"]:
-        container["env"] = [_variable(text) for text in options["env"]]
+        container["command" if options.is_command else "args"] = list(arguments)
+    if options.port:
+        container["ports"] = [{"containerPort": _parse_port(options.port)}]
+    if options.env:
+        container["env"] = [_variable(text) for text in options.env]
     container["resources"] = {}
-    if options["image_pull_policy"]:
-        container["imagePullPolicy"] = options["image_pull_policy"]
-    if options["privileged"]:
+    if options.image_pull_policy:
+        container["imagePullPolicy"] = options.image_pull_policy
+    if options.privileged:
         container["securityContext"] = {"privileged": True}
-    if options["is_interactive"]:
+    if options.is_interactive:
         container["stdin"] = True
-        container |= {} if options["leave_stdin_open"] else {"stdinOnce": True}
-    if options["tty"]:
+        container |= {} if options.leave_stdin_open else {"stdinOnce": True}
+    if options.tty:
         container["tty"] = True
     metadata: dict[str, Any] = {"name": name, "labels": _labels(name, options)}
-    annotations, _ = parse_pairs(options["annotations"], "annotations", allows_removal=False)
+    annotations, _ = parse_pairs(options.annotations, "annotations", allows_removal=False)
     metadata |= {"annotations": annotations} if annotations else {}
-    spec = {"containers": [container], "restartPolicy": options["restart"], "dnsPolicy": "ClusterFirst"}
+    spec = {"containers": [container], "restartPolicy": options.restart, "dnsPolicy": "ClusterFirst"}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": {}}
 
 
-def _labels(name: str, options: dict[str, Any]) -> dict[str, str]:
-    return parse_label_text(options["labels"]) if options["labels"] else {"run": name}
+def _labels(name: str, options: RunOptions) -> dict[str, str]:
+    return parse_label_text(options.labels) if options.labels else {"run": name}
 
 
 def _parse_port(text: str) -> int:
@@ -195,10 +205,10 @@ def _variable(text: str) -> dict[str, str]:
     return {"name": name} | ({"value": value} if value else {})
 
 
-def _service(name: str, options: dict[str, Any]) -> dict[str, Any]:
+def _service(name: str, options: RunOptions) -> dict[str, Any]:
     labels = _labels(name, options)
-    port = _parse_port(options["port"])
-    metadata: dict[str, Any] = {"name": name} | ({"labels": labels} if options["labels"] else {})
+    port = _parse_port(options.port)
+    metadata: dict[str, Any] = {"name": name} | ({"labels": labels} if options.labels else {})
     return {
         "kind": "Service",
         "apiVersion": "v1",
@@ -211,28 +221,42 @@ def _service(name: str, options: dict[str, Any]) -> dict[str, Any]:
 class _ObjectCreator:
     """Creates the objects of a `kubectl run` command. With a client-side dry run it sends no request."""
 
-    def __init__(self, factory: Factory, options: dict[str, Any], dry_run: str) -> None:
+    def __init__(self, factory: Factory, options: RunOptions, dry_run: str) -> None:
         self._factory, self._options, self._dry_run = factory, options, dry_run
 
     def create(self, value: dict[str, Any]) -> ResourceInfo:
         factory, options = self._factory, self._options
         kind = factory.kinds.find_by_kind(value["apiVersion"], value["kind"])
-        value = with_change_cause(value, options)
+        value = with_change_cause(value, options.record)
         info = ResourceInfo(kind, factory.namespace, value["metadata"]["name"], value)
         if self._dry_run == "client":
             if factory.has_namespace_flag:
                 info.value = {**value, "metadata": {**value["metadata"], "namespace": factory.namespace}}
             return info
-        value = with_last_applied(value) if options["save_config"] else value
-        writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=self._dry_run)
+        value = with_last_applied(value) if options.save_config else value
+        writer = ObjectWriter(session=factory.session, field_manager=options.field_manager, dry_run=self._dry_run)
         info.value = writer.create(info, value)
         return info
 
 
-def _attach(factory: Factory, pod: ResourceInfo, options: dict[str, Any]) -> None:
+def _attach(factory: Factory, pod: ResourceInfo, options: RunOptions) -> None:
+    from sampan.kubectl.commands.attach import AttachOptions
     from sampan.kubectl.commands.run.attach import attach_to_new_pod
 
-    attach_to_new_pod(factory, pod, options)
+    attach_to_new_pod(
+        factory,
+        pod,
+        AttachOptions(
+            container=pod.name,
+            stdin=options.is_interactive,
+            tty=options.tty,
+            quiet=options.quiet,
+            detach_keys=options.detach_keys,
+        ),
+        timeout_s=options.timeout_s,
+        restart=options.restart,
+        stays_open=options.leave_stdin_open,
+    )
 
 
 def _delete(deletion: Deletion, info: ResourceInfo) -> None:

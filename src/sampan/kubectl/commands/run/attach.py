@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.session import Session
+from sampan.kubectl.commands.attach import AttachOptions, attach_to
 from sampan.kubectl.errors import KubectlError, ServerError, SilentExit
 from sampan.kubectl.objects.targets import ResourceInfo
 
@@ -18,30 +19,28 @@ Pod = dict[str, Any]
 _POLL_S = 0.2
 
 
-def attach_to_new_pod(factory: Factory, info: ResourceInfo, options: Mapping[str, Any]) -> None:
+def attach_to_new_pod(
+    factory: Factory, info: ResourceInfo, options: AttachOptions, *, timeout_s: float, restart: str, stays_open: bool
+) -> None:
     """Attach to the pod as soon as it is ready; print the log of one that has ended already. Exit with the code of the
-    container if the pod is not restarted."""
-    session, timeout_s = factory.session, options["timeout_s"]
+    container if the pod is not restarted. With `stays_open`, do not wait for the end."""
+    session = factory.session
     pod = _wait(session, info, timeout_s, lambda pod: _is_finished(pod) or _is_ready(pod))
     if _is_finished(pod):
         _print_log(session, info)
     else:
         _attach(factory, info, pod, options)
-    if options["leave_stdin_open"] or options["restart"] == "Always":
+    if stays_open or restart == "Always":
         return
-    succeeds = options["restart"] == "OnFailure"
+    succeeds = restart == "OnFailure"
     end = _wait(session, info, timeout_s, lambda pod: _phase(pod) == "Succeeded" if succeeds else _is_finished(pod))
     if _phase(end) == "Failed":
         _fail(info, end)
 
 
-def _attach(factory: Factory, info: ResourceInfo, pod: Pod, options: Mapping[str, Any]) -> None:
-    from sampan.kubectl.commands.attach import attach_to
-
-    flags = {"container": info.name, "stdin": options["is_interactive"], "tty": options["tty"]}
-    flags |= {"quiet": options["quiet"], "detach_keys": options["detach_keys"]}
+def _attach(factory: Factory, info: ResourceInfo, pod: Pod, options: AttachOptions) -> None:
     try:
-        attach_to(factory, pod, flags)
+        attach_to(factory, pod, options)
     except click.ClickException as error:
         if isinstance(error, SilentExit):
             raise

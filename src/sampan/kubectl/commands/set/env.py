@@ -10,6 +10,7 @@ import base64
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -18,70 +19,76 @@ from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.api.values import quantity
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.flag_parser import STRING_SLICE, quote_text
-from sampan.kubectl.command_line.shared_options import dry_run_of, filename_flags
-from sampan.kubectl.commands.set import check_all_and_selector, select_objects, set_options
-from sampan.kubectl.errors import KubectlError, ServerError
-from sampan.kubectl.objects.object_writer import ResultPrinter
-from sampan.kubectl.objects.pod_template import (
-    apply_changes,
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.flags import bool_flag, string_array_flag, string_flag, string_slice_flag
+from sampan.kubectl.command_line.shared_flags import (
+    FilenameOptions,
+    check_all_and_selectors,
     check_local,
-    compute_patches,
-    containers_of,
-    pod_spec_of,
-    warn,
+    dry_run_strategy,
 )
+from sampan.kubectl.commands.set.feature_change import SelectingSetOptions, apply_changes, select_objects
+from sampan.kubectl.errors import KubectlError, ServerError
+from sampan.kubectl.objects.pod_template import compute_patches, containers_of, pod_spec_of, warn
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers.results import ResultPrinter
 from sampan.machinery.cli_errors import CliError
 
 Variable = dict[str, Any]
 _is_variable = re.compile(r".+=.*", re.DOTALL).fullmatch
 
 
-@click.command("env", cls=KubectlCommand)
-@set_options()
-@click.option("-c", "--containers", default="*", metavar="NAME", help="Containers to change; may contain asterisks.")
-@click.option("--from", "source", default="", metavar="TYPE/NAME", help="ConfigMap or Secret with the variables.")
-@click.option("--prefix", default="", help="Prefix of the variables' names.")
-@click.option("-e", "--env", "pairs", multiple=True, metavar="NAME=VALUE", help="Variable to set; repeatable.")
-@click.option("--keys", multiple=True, type=STRING_SLICE, metavar="KEY,...", help="Keys to import with --from.")
-@click.option("--list", "lists", is_flag=True, help="Show the environment of the containers.")
-@click.option("--resolve", is_flag=True, help="With --list, show the values of references.")
-@click.option("--overwrite", is_flag=True, default=True, help="Allow changes of existing variables. True by default.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvOptions(SelectingSetOptions):
+    containers: str = string_flag(
+        "-c", "--containers", default="*", metavar="NAME", help="Containers to change; may contain asterisks."
+    )
+    source: str = string_flag("--from", metavar="TYPE/NAME", help="ConfigMap or Secret with the variables.")
+    prefix: str = string_flag("--prefix", help="Prefix of the variables' names.")
+    pairs: tuple[str, ...] = string_array_flag("-e", "--env", metavar="NAME=VALUE", help="Variable to set; repeatable.")
+    keys: tuple[str, ...] = string_slice_flag("--keys", metavar="KEY,...", help="Keys to import with --from.")
+    lists: bool = bool_flag("--list", help="Show the environment of the containers.")
+    resolve: bool = bool_flag("--resolve", help="With --list, show the values of references.")
+    overwrite: bool = bool_flag(
+        "--overwrite", default=True, help="Allow changes of existing variables. True by default."
+    )
+
+
+@KubectlCommand.define("env", EnvOptions)
+def command(factory: Factory, options: EnvOptions) -> None:
     """Change the environment of containers."""
-    check_all_and_selector(options)
-    resources, texts = _split_words(words)
-    dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    check_local(options, dry_run)
+    check_all_and_selectors(options.selects_all, options.selector)
+    resources, texts = _split_words(options.words)
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    check_local(options.local, dry_run)
     _check_flags(resources, options)
-    added, removed = parse_variables([*options["pairs"], *texts])
-    if options["source"]:
+    added, removed = parse_variables([*options.pairs, *texts])
+    if options.source:
         added += _import_variables(factory, options)
-    added = [{**variable, "name": options["prefix"] + variable["name"]} for variable in added]
-    infos = select_objects(factory, () if options["local"] else resources, options)
+    added = [{**variable, "name": options.prefix + variable["name"]} for variable in added]
+    infos = select_objects(factory, () if options.local else resources, options)
     references = EnvReferences(factory)
 
     def change(value: dict[str, Any], info: ResourceInfo) -> None:
-        containers = containers_of(pod_spec_of(value, info), options["containers"])
+        containers = containers_of(pod_spec_of(value, info), options.containers)
         if not containers:
-            pattern = quote_text(options["containers"])
+            pattern = quote_text(options.containers)
             warn(f"{info.kind.kind}/{info.name} does not have any containers matching {pattern}")
         is_resolved = True
         for container in containers:
             current = container.get("env") or []
-            if not options["overwrite"]:
+            if not options.overwrite:
                 _check_overwrites(current, added)
             env = change_env(current, added, removed)
             container |= {"env": env} if env or "env" in container else {}
-            if options["lists"]:
-                is_resolved &= _list(info, container, references if options["resolve"] else None)
+            if options.lists:
+                is_resolved &= _list(info, container, references if options.resolve else None)
         if not is_resolved:
             raise CliError("failed to retrieve valueFrom references")
 
-    if options["lists"]:
+    if options.lists:
         for _ in compute_patches(infos, change):
             pass
         return
@@ -90,6 +97,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         change,
         factory=factory,
         options=options,
+        dry_run=dry_run,
         printer=printer,
         operation="env updated",
         failure="failed to patch env update to pod template:",
@@ -109,12 +117,12 @@ def _split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return resources, texts
 
 
-def _check_flags(resources: Sequence[str], options: dict[str, Any]) -> None:
-    if not (filename_flags(options).files or resources):
+def _check_flags(resources: Sequence[str], options: EnvOptions) -> None:
+    if not (options.files.filenames or resources):
         raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
-    if options["lists"] and options["output"]:
+    if options.lists and options.output.format:
         raise KubectlError("--list and --output may not be specified together")
-    if options["keys"] and not options["source"]:
+    if options.keys and not options.source:
         raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
 
 
@@ -145,15 +153,15 @@ def _read_variables(text: str) -> list[Variable]:
     return [{"name": name, "value": value} for name, _, value in pairs]
 
 
-def _import_variables(factory: Factory, options: dict[str, Any]) -> list[Variable]:
+def _import_variables(factory: Factory, options: EnvOptions) -> list[Variable]:
     """Return a variable for each key of the ConfigMaps and Secrets of --from, with a reference to the key."""
     variables: list[Variable] = []
-    for info in select_objects(factory, [options["source"]], {**options, "files": (), "kustomize": ""}):
+    for info in select_objects(factory, [options.source], options, files=FilenameOptions()):
         fields = {"ConfigMap": "configMapKeyRef", "Secret": "secretKeyRef"}
         if info.kind.kind not in fields:
             raise KubectlError("unsupported resource specified in --from")
         for key in info.value.get("data") or ():
-            if options["keys"] and key not in options["keys"]:
+            if options.keys and key not in options.keys:
                 continue
             name = re.sub("[^a-zA-Z0-9_]", "_", key).upper()
             if name != key:
@@ -238,7 +246,7 @@ class EnvReferences:
             return resource_text(container.get("resources") or {}, reference)
         raise CliError("invalid valueFrom")
 
-    def _entry(self, plural: str, what: str, reference: dict[str, Any]) -> str:
+    def _entry(self, plural: str, kind: str, reference: dict[str, Any]) -> str:
         path = f"/api/v1/namespaces/{self._factory.namespace}/{plural}/{reference['name']}"
         if path not in self._data:
             try:
@@ -246,7 +254,7 @@ class EnvReferences:
             except ServerError as error:
                 raise CliError(error.error.message) from None
         if reference["key"] not in self._data[path]:
-            raise CliError(f"key {reference['key']} not found in {what} {reference['name']}")
+            raise CliError(f"key {reference['key']} not found in {kind} {reference['name']}")
         return self._data[path][reference["key"]]
 
 
@@ -268,11 +276,11 @@ def field_text(value: dict[str, Any], path: str) -> str:
 
 def resource_text(resources: dict[str, Any], reference: dict[str, Any]) -> str:
     """Return an amount of a container's resources, divided and rounded up."""
-    where, _, name = reference["resource"].partition(".")
+    section, _, name = reference["resource"].partition(".")
     is_known = name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-")
-    if where not in ("limits", "requests") or not is_known:
+    if section not in ("limits", "requests") or not is_known:
         raise CliError(f"Unsupported container resource : {reference['resource']}")
-    amount = quantity.parse(str((resources.get(where) or {}).get(name, "0")))
+    amount = quantity.parse(str((resources.get(section) or {}).get(name, "0")))
     divisor = quantity.parse(str(reference.get("divisor") or "0"))
     if not divisor:
         divisor = quantity.parse("1")

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
 from sampan.kubectl.command_line.pairs import parse_pairs, split_pairs
-from sampan.kubectl.command_line.shared_options import dry_run_of, filename_flags
-from sampan.kubectl.commands.set import check_all_and_selector, select_objects, set_options
+from sampan.kubectl.command_line.shared_flags import check_all_and_selectors, check_local, dry_run_strategy, record_flag
+from sampan.kubectl.commands.set.feature_change import SelectingSetOptions, apply_changes, select_objects
 from sampan.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.kubectl.objects.object_writer import ResultPrinter, record_change, record_option
-from sampan.kubectl.objects.pod_template import apply_changes, check_local, pod_spec_of
+from sampan.kubectl.objects.object_writer import record_change
+from sampan.kubectl.objects.pod_template import pod_spec_of
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers.results import ResultPrinter
 
 
-@click.command("image", cls=KubectlCommand)
-@set_options()
-@record_option()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOptions(SelectingSetOptions):
+    record: bool = record_flag()
+
+
+@KubectlCommand.define("image", ImageOptions)
+def command(factory: Factory, options: ImageOptions) -> None:
     """Change the images of containers."""
-    dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    resources, pairs = split_pairs(words, "image")
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    resources, pairs = split_pairs(options.words, "image")
     images, _ = parse_pairs(pairs, "image", allows_removal=False)
     infos = select_objects(factory, resources, options)
     _check_flags(resources, images, options, dry_run)
@@ -39,13 +42,14 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
                 container["image"] = image
             if not chosen:
                 errors.add(KubectlError(f'error: unable to find container named "{name}"'))
-        record_change(value, options)
+        record_change(value, options.record)
 
     apply_changes(
         infos,
         change,
         factory=factory,
         options=options,
+        dry_run=dry_run,
         printer=printer,
         operation="image updated",
         failure="failed to patch image update to pod template:",
@@ -53,11 +57,11 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     )
 
 
-def _check_flags(resources: list[str], images: dict[str, str], options: dict[str, Any], dry_run: str) -> None:
+def _check_flags(resources: list[str], images: dict[str, str], options: ImageOptions, dry_run: str) -> None:
     errors = ErrorAggregate()
     with errors.collect():
-        check_all_and_selector(options)
-    if not (resources or filename_flags(options)):
+        check_all_and_selectors(options.selects_all, options.selector)
+    if not (resources or options.files):
         errors.add(KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>"))
     if not images:
         errors.add(KubectlError("at least one image update is required"))
@@ -65,5 +69,5 @@ def _check_flags(resources: list[str], images: dict[str, str], options: dict[str
         text = "all containers are already specified by *, but saw more than one container_name=container_image pairs"
         errors.add(KubectlError(text))
     with errors.collect():
-        check_local(options, dry_run)
+        check_local(options.local, dry_run)
     errors.raise_any()

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import dry_run_of
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import string_flag
+from sampan.kubectl.command_line.shared_flags import dry_run_strategy, record_flag
 from sampan.kubectl.commands.create.generator import label_selector
-from sampan.kubectl.commands.set import select_objects, set_options
+from sampan.kubectl.commands.set.feature_change import SetOptions, select_objects
 from sampan.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.kubectl.objects.object_writer import (
-    STRATEGIC,
-    ObjectWriter,
-    ResultPrinter,
-    record_change,
-    record_option,
-)
+from sampan.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, record_change
 from sampan.kubectl.objects.pod_template import compute_patches
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers.results import ResultPrinter
 from sampan.machinery.cli_errors import CliError
 
 
-@click.command("selector", cls=KubectlCommand)
-@set_options(has_selector=False)
-@record_option()
-@click.option("--resource-version", default="", metavar="VERSION", help="Only change the object at this version.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectorOptions(SetOptions):
+    record: bool = record_flag()
+    resource_version: str = string_flag(
+        "--resource-version", metavar="VERSION", help="Only change the object at this version."
+    )
+
+
+@KubectlCommand.define("selector", SelectorOptions)
+def command(factory: Factory, options: SelectorOptions) -> None:
     """Change the selector of services. The last word is the selector."""
-    dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    if not words:
+    dry_run = dry_run_strategy(options.dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    if not options.words:
         raise KubectlError("one selector is required")
-    *resources, text = words
+    *resources, text = options.words
     selector = label_selector(text)
 
     def change(value: dict[str, Any], info: ResourceInfo) -> None:
@@ -46,18 +46,18 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
             )
             raise CliError(f"match expression [{shown}] not supported on this object")
         value.setdefault("spec", {})["selector"] = selector.get("matchLabels") or {}
-        if options["resource_version"]:
-            value["metadata"]["resourceVersion"] = options["resource_version"]
-        record_change(value, options)
+        if options.resource_version:
+            value["metadata"]["resourceVersion"] = options.resource_version
+        record_change(value, options.record)
 
-    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+    writer = ObjectWriter(session=factory.session, field_manager=options.field_manager, dry_run=dry_run)
     errors = ErrorAggregate()
     infos = select_objects(factory, resources, options)
     for info, value, patch in compute_patches(infos, change):
         with errors.collect():
             if isinstance(patch, CliError):
                 raise KubectlError(patch.message)
-            if not (options["local"] or dry_run == "client"):
+            if not (options.local or dry_run == "client"):
                 value = writer.patch(info, patch, STRATEGIC)
             printer.print(value, "selector updated")
     errors.raise_any()

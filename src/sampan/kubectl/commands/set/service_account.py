@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import dry_run_of
-from sampan.kubectl.commands.set import select_objects, set_options
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.shared_flags import check_local, dry_run_strategy, record_flag
+from sampan.kubectl.commands.set.feature_change import SetOptions, apply_changes, select_objects
 from sampan.kubectl.errors import KubectlError
-from sampan.kubectl.objects.object_writer import ResultPrinter, record_change, record_option
-from sampan.kubectl.objects.pod_template import apply_changes, check_local, pod_spec_of
+from sampan.kubectl.objects.object_writer import record_change
+from sampan.kubectl.objects.pod_template import pod_spec_of
 from sampan.kubectl.objects.targets import ResourceInfo
+from sampan.kubectl.printers.results import ResultPrinter
 
 
-@click.command("serviceaccount", cls=KubectlCommand, aliases=("sa",))
-@set_options(has_selector=False)
-@record_option()
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceaccountOptions(SetOptions):
+    record: bool = record_flag()
+
+
+@KubectlCommand.define("serviceaccount", ServiceaccountOptions, aliases=("sa",))
+def command(factory: Factory, options: ServiceaccountOptions) -> None:
     """Change the service account of a workload's pods. The last word is its name."""
-    check_local(options, dry_run_of(options))
-    printer = ResultPrinter(options)
-    if not words:
+    dry_run = dry_run_strategy(options.dry_run)
+    check_local(options.local, dry_run)
+    printer = ResultPrinter(options.output, dry_run)
+    if not options.words:
         raise KubectlError("serviceaccount is required")
-    *resources, name = words
+    *resources, name = options.words
 
     def change(value: dict[str, Any], info: ResourceInfo) -> None:
         pod_spec = pod_spec_of(value, info)
         pod_spec["serviceAccountName"] = name
-        record_change(value, options)
+        record_change(value, options.record)
 
     apply_changes(
-        select_objects(factory, () if options["local"] else resources, options),
+        select_objects(factory, () if options.local else resources, options),
         change,
         factory=factory,
         options=options,
+        dry_run=dry_run,
         printer=printer,
         operation="serviceaccount updated",
         failure="failed to patch ServiceAccountName",

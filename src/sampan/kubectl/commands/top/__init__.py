@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
-from sampan.kubectl.command_line.command import KubectlGroup
+from sampan.kubectl.command import KubectlGroup
 from sampan.kubectl.commands.top import node, pod
 
-
-@click.group("top", cls=KubectlGroup)
-def command() -> None:
-    """Show the CPU and memory usage of nodes or pods."""
-
-
-command.add_command(node.command)
-command.add_command(pod.command)
-
-__all__ = ["command"]
+command = KubectlGroup(
+    "top", help="Show the CPU and memory usage of nodes or pods.", commands=[node.command, pod.command]
+)

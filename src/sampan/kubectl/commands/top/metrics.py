@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.api.values.quantity import Quantity, from_json
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.flag_parser import quote_text
-from sampan.kubectl.command_line.shared_options import Decorator, combine_options, selector_option
+from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
+from sampan.kubectl.command_line.shared_flags import selector_flag
 from sampan.kubectl.errors import KubectlError, UsageError
 from sampan.kubectl.printers.table import print_table
 
@@ -34,35 +34,33 @@ def check_available(session: Session) -> None:
     raise KubectlError("Metrics API not available")
 
 
-def top_options() -> Decorator:
-    """Return a decorator that adds the flags that all commands of `kubectl top` share."""
-    return combine_options(
-        selector_option(),
-        click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first."),
-        click.option("--no-headers", is_flag=True, help="Print the table without the header line."),
-        click.option(
-            "--use-protocol-buffers",
-            is_flag=True,
-            default=True,
-            hidden=True,
-            help="Accepted without effect: requests use JSON.",
-        ),
-        click.option("--show-swap", is_flag=True, help="Show the usage of swap memory."),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopOptions:
+    """The flags that all commands of `kubectl top` share."""
+
+    words: tuple[str, ...] = arguments()
+    selector: str = selector_flag()
+    sort_by: str = string_flag("--sort-by", metavar="cpu|memory", help="Sort by usage, highest first.")
+    no_headers: bool = bool_flag("--no-headers", help="Print the table without the header line.")
+    use_protocol_buffers: bool = bool_flag(
+        "--use-protocol-buffers", default=True, hidden=True, help="Accepted without effect: requests use JSON."
     )
+    show_swap: bool = bool_flag("--show-swap", help="Show the usage of swap memory.")
 
 
-def name_of_words(command: str, words: Sequence[str], options: Mapping[str, Any]) -> str:
+def selected_name(command: str, options: TopOptions) -> str:
     """Return the name of the object to show; empty for all objects. Raise UsageError for more than one name, and
     KubectlError for an invalid --sort-by."""
+    words = options.words
     if len(words) > 1:
         raise UsageError(f"{command} [NAME | -l label]")
-    if options["sort_by"] not in ("", *RESOURCES):
+    if options.sort_by not in ("", *RESOURCES):
         raise KubectlError("--sort-by accepts only cpu or memory")
     return words[0] if words else ""
 
 
-def shown_resources(options: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*RESOURCES, SWAP) if options["show_swap"] else RESOURCES
+def shown_resources(options: TopOptions) -> tuple[str, ...]:
+    return (*RESOURCES, SWAP) if options.show_swap else RESOURCES
 
 
 def get_metrics(session: Session, path: str, name: str, query: Mapping[str, str]) -> list[dict[str, Any]]:

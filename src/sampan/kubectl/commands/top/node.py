@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-import click
 
 from sampan.api.values.quantity import Quantity
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import bool_flag
 from sampan.kubectl.commands.top import metrics
 from sampan.kubectl.commands.top.metrics import SWAP, Usage, amount_text, sort_key, usage_of
 from sampan.kubectl.errors import KubectlError
@@ -16,30 +16,33 @@ from sampan.kubectl.errors import KubectlError
 _UNKNOWN = "<unknown>"
 
 
-@click.command("node", cls=KubectlCommand, aliases=("nodes", "no"))
-@click.argument("words", nargs=-1)
-@metrics.top_options()
-@click.option("--show-capacity", is_flag=True, help="Show shares of the capacity instead of what is allocatable.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions(metrics.TopOptions):
+    show_capacity: bool = bool_flag(
+        "--show-capacity", help="Show shares of the capacity instead of what is allocatable."
+    )
+
+
+@KubectlCommand.define("node", NodeOptions, aliases=("nodes", "no"))
+def command(factory: Factory, options: NodeOptions) -> None:
     """Show the CPU and memory usage of nodes."""
-    name = metrics.name_of_words("node", words, options)
-    if name and options["selector"]:
+    name = metrics.selected_name("node", options)
+    if name and options.selector:
         raise KubectlError("only one of NAME or --selector can be provided")
-    session, query = factory.session, {"labelSelector": options["selector"]}
+    session, query = factory.session, {"labelSelector": options.selector}
     metrics.check_available(session)
     listed = metrics.get_metrics(session, f"{metrics.PATH}/nodes", name, query)
     if not listed:
         raise KubectlError("metrics not available yet")
     nodes = metrics.get_metrics(session, "/api/v1/nodes", name, query)
-    field = "capacity" if options["show_capacity"] else "allocatable"
+    field = "capacity" if options.show_capacity else "allocatable"
     available = {node["metadata"]["name"]: _available(node, field) for node in nodes}
     resources = metrics.shown_resources(options)
     titles = ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]
-    titles += ["SWAP(bytes)", "SWAP(%)"] if options["show_swap"] else []
-    rows = [] if options["no_headers"] else [titles]
+    titles += ["SWAP(bytes)", "SWAP(%)"] if options.show_swap else []
+    rows = [] if options.no_headers else [titles]
     usages = [(item["metadata"]["name"], usage_of(item.get("usage"))) for item in listed]
-    usages.sort(key=lambda entry: (sort_key(entry[1], options["sort_by"]), entry[0]))
+    usages.sort(key=lambda entry: (sort_key(entry[1], options.sort_by), entry[0]))
     for node_name, usage in usages:
         rows.append([node_name, *_cells(usage, available.pop(node_name, {}), resources)])
     rows += [[node_name, *[_UNKNOWN] * (2 * len(resources))] for node_name in available]

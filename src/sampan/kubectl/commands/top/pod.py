@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,8 +12,9 @@ import click
 from sampan.api.values import times
 from sampan.api.values.quantity import Quantity
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.command import KubectlCommand
-from sampan.kubectl.command_line.shared_options import all_namespaces_option, field_selector_option
+from sampan.kubectl.command import KubectlCommand
+from sampan.kubectl.command_line.flags import bool_flag
+from sampan.kubectl.command_line.shared_flags import all_namespaces_flag, field_selector_flag
 from sampan.kubectl.commands.top import metrics
 from sampan.kubectl.commands.top.metrics import Usage, amount_text, sort_key, usage_of
 from sampan.kubectl.errors import KubectlError
@@ -20,26 +22,27 @@ from sampan.kubectl.errors import KubectlError
 _CREATION_DELAY_S = 120
 
 
-@click.command("pod", cls=KubectlCommand, aliases=("pods", "po"))
-@click.argument("words", nargs=-1)
-@metrics.top_options()
-@field_selector_option()
-@click.option("--containers", is_flag=True, help="Show the usage of each container.")
-@all_namespaces_option()
-@click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodOptions(metrics.TopOptions):
+    field_selector: str = field_selector_flag()
+    containers: bool = bool_flag("--containers", help="Show the usage of each container.")
+    all_namespaces: bool = all_namespaces_flag()
+    has_sum: bool = bool_flag("--sum", help="Print the sum of the usage in the last line.")
+
+
+@KubectlCommand.define("pod", PodOptions, aliases=("pods", "po"))
+def command(factory: Factory, options: PodOptions) -> None:
     """Show the CPU and memory usage of pods."""
-    name = metrics.name_of_words("pod", words, options)
-    if name and (options["selector"] or options["field_selector"]):
+    name = metrics.selected_name("pod", options)
+    if name and (options.selector or options.field_selector):
         raise KubectlError("only one of NAME or selector can be provided")
     metrics.check_available(factory.session)
-    scope = "" if options["all_namespaces"] else f"/namespaces/{factory.namespace}"
-    query = {"labelSelector": options["selector"], "fieldSelector": options["field_selector"]}
+    scope = "" if options.all_namespaces else f"/namespaces/{factory.namespace}"
+    query = {"labelSelector": options.selector, "fieldSelector": options.field_selector}
     listed = metrics.get_metrics(factory.session, f"{metrics.PATH}{scope}/pods", name, query)
     if not listed:
         _check_pods(factory, query)
-        suffix = "" if options["all_namespaces"] else f" in {factory.namespace} namespace."
+        suffix = "" if options.all_namespaces else f" in {factory.namespace} namespace."
         click.echo(f"No resources found{suffix}", err=True)
         return
     _print_pods(listed, options)
@@ -59,35 +62,35 @@ def _check_pods(factory: Factory, query: Mapping[str, str]) -> None:
         raise KubectlError("metrics not available yet")
 
 
-def _print_pods(listed: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
+def _print_pods(listed: list[dict[str, Any]], options: PodOptions) -> None:
     resources = metrics.shown_resources(options)
-    titles = ["NAMESPACE"] * options["all_namespaces"] + ["POD"] * options["containers"] + ["NAME", "CPU(cores)"]
-    titles += ["MEMORY(bytes)"] + ["SWAP(bytes)"] * options["show_swap"]
-    rows = [] if options["no_headers"] else [titles]
-    sort_by, total = options["sort_by"], dict.fromkeys(resources, Quantity())
+    titles = ["NAMESPACE"] * options.all_namespaces + ["POD"] * options.containers + ["NAME", "CPU(cores)"]
+    titles += ["MEMORY(bytes)"] + ["SWAP(bytes)"] * options.show_swap
+    rows = [] if options.no_headers else [titles]
+    sort_by, total = options.sort_by, dict.fromkeys(resources, Quantity())
     entries = [(item, _pod_usage(item, resources)) for item in listed]
     entries.sort(key=lambda entry: (sort_key(entry[1], sort_by), *_names(entry[0], options)))
     for item, usage in entries:
         total = {resource: total[resource] + usage[resource] for resource in resources}
-        prefix = [item["metadata"]["namespace"]] * options["all_namespaces"]
-        if not options["containers"]:
+        prefix = [item["metadata"]["namespace"]] * options.all_namespaces
+        if not options.containers:
             rows.append([*prefix, item["metadata"]["name"], *_amounts(usage, resources)])
             continue
         containers = [(entry["name"], usage_of(entry.get("usage"))) for entry in item.get("containers") or ()]
         containers.sort(key=lambda entry: (sort_key(entry[1], sort_by), entry[0]))
         rows += [[*prefix, item["metadata"]["name"], name, *_amounts(used, resources)] for name, used in containers]
-    if options["has_sum"]:
-        width = len(metrics.RESOURCES) + 1 + options["show_swap"]
-        if not options["no_headers"]:
-            width += options["all_namespaces"] + options["containers"]
+    if options.has_sum:
+        width = len(metrics.RESOURCES) + 1 + options.show_swap
+        if not options.no_headers:
+            width += options.all_namespaces + options.containers
         rows.append([*[""] * (width - 2), "________", "________"])
         rows.append([*[""] * (width - 2), *_amounts(total, resources)])
     metrics.print_rows(rows)
 
 
-def _names(item: dict[str, Any], options: Mapping[str, Any]) -> tuple[str, str]:
+def _names(item: dict[str, Any], options: PodOptions) -> tuple[str, str]:
     metadata = item["metadata"]
-    return (metadata["namespace"] if options["all_namespaces"] else "", metadata["name"])
+    return (metadata["namespace"] if options.all_namespaces else "", metadata["name"])
 
 
 def _pod_usage(item: dict[str, Any], resources: tuple[str, ...]) -> dict[str, Quantity]:

@@ -157,7 +157,7 @@ class _Execution:
                     self._fail(f"can't use {value} to iterate over more than one variable")
                 items = ((INVALID, type(value)(number)) for number in range(value))
             case list():
-                items = ((Int(at), InterfaceValue(item)) for at, item in enumerate(value))
+                items = ((Int(index), InterfaceValue(item)) for index, item in enumerate(value))
             case dict():
                 items = ((key, InterfaceValue(value[key])) for key in sorted(value))
             case _:
@@ -212,15 +212,15 @@ class _Execution:
         return value
 
     def _set(self, name: str, value: Any) -> None:
-        for at in range(len(self._variables) - 1, -1, -1):
-            if self._variables[at][0] == name:
-                self._variables[at] = (name, value)
+        for index in range(len(self._variables) - 1, -1, -1):
+            if self._variables[index][0] == name:
+                self._variables[index] = (name, value)
                 return
         self._fail(f"undefined variable: {name}")
 
     def _variable(self, name: str) -> Any:
-        for known, value in reversed(self._variables):
-            if known == name:
+        for variable, value in reversed(self._variables):
+            if variable == name:
                 return value
         self._fail(f"undefined variable: {name}")
 
@@ -266,8 +266,8 @@ class _Execution:
         return self._fields(value, chain.names, has_arguments)
 
     def _fields(self, value: Any, names: list[str], has_arguments: bool) -> Any:
-        for at, name in enumerate(names):
-            value = self._field(value, name, has_arguments and at == len(names) - 1)
+        for index, name in enumerate(names):
+            value = self._field(value, name, has_arguments and index == len(names) - 1)
         return value
 
     def _field(self, value: Any, name: str, has_arguments: bool) -> Any:
@@ -299,7 +299,7 @@ class _Execution:
         self._check_count(function, name, count, len(operands))
         if name in ("and", "or"):
             return self._logic(dot, name, operands, final)
-        arguments = [self._argument(dot, function.parameter(at), operand) for at, operand in enumerate(operands)]
+        arguments = [self._argument(dot, function.parameter(index), operand) for index, operand in enumerate(operands)]
         if final is not _NO_ARGUMENT:
             arguments.append(self._convert_to_type(final, function.parameter(len(operands))))
         if name == "call":

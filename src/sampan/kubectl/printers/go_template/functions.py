@@ -38,8 +38,8 @@ class TemplateFunction:
     parameters: tuple[str, ...]
     variadic: str = ""
 
-    def parameter(self, at: int) -> str:
-        return self.parameters[at] if at < len(self.parameters) else self.variadic
+    def parameter(self, index: int) -> str:
+        return self.parameters[index] if index < len(self.parameters) else self.variadic
 
 
 # -- index, slice, len -----------------------------------------------------------------------------------------------
@@ -48,9 +48,9 @@ class TemplateFunction:
 def index(item: Any, *indexes: Any) -> Any:
     if unwrap(item) is INVALID:
         raise CallError("index of untyped nil")
-    for at, key in enumerate(indexes):
+    for number, key in enumerate(indexes):
         key, inner = unwrap(key), unwrap(item)
-        if inner is INVALID and at:
+        if inner is INVALID and number:
             raise CallError("index of nil pointer")
         match inner:
             case list():
@@ -69,19 +69,19 @@ def index(item: Any, *indexes: Any) -> Any:
     return item
 
 
-def _element(key: Any, length: int, what: str) -> int:
+def _element(key: Any, length: int, operation: str) -> int:
     position = _position(key, length)
     if position == length:
-        raise CallError(f"reflect: {what} index out of range")
+        raise CallError(f"reflect: {operation} index out of range")
     return position
 
 
-def _position(key: Any, most: int) -> int:
+def _position(key: Any, max_index: int) -> int:
     if key is INVALID:
         raise CallError("cannot index slice/array with nil")
     if not isinstance(key, int) or isinstance(key, bool):
         raise CallError(f"cannot index slice/array with type {type_name(key)}")
-    if not 0 <= key <= most:
+    if not 0 <= key <= max_index:
         raise CallError(f"index out of range: {int(key)}")
     return int(key)
 
@@ -98,8 +98,8 @@ def slice_item(item: Any, *indexes: Any) -> Any:
         raise CallError("cannot 3-index slice a string")
     data = inner.encode("utf-8", "surrogateescape") if isinstance(inner, str) else inner
     bounds = [0, len(data)]
-    for at, key in enumerate(indexes):
-        bounds[at : at + 1] = [_position(unwrap(key), len(data))]
+    for number, key in enumerate(indexes):
+        bounds[number : number + 1] = [_position(unwrap(key), len(data))]
     for low, high in pairwise(bounds):
         if low > high:
             raise CallError(f"invalid slice index: {low} > {high}")
@@ -149,28 +149,29 @@ def _basic_kind(value: Any) -> str:
             return ""
 
 
-def equal(first: Any, *others: Any) -> bool:
+def equal(first: Any, *candidates: Any) -> bool:
     first = unwrap(first)
-    if not others:
+    if not candidates:
         raise CallError("missing argument for comparison")
-    return any(_is_equal(first, unwrap(other)) for other in others)
+    return any(_is_equal(first, unwrap(candidate)) for candidate in candidates)
 
 
-def _is_equal(first: Any, other: Any) -> bool:
-    kinds = {_basic_kind(first), _basic_kind(other)}
+def _is_equal(first: Any, second: Any) -> bool:
+    kinds = {_basic_kind(first), _basic_kind(second)}
     if len(kinds) > 1 and kinds != {"int", "uint"}:
-        if first is not INVALID and other is not INVALID:
-            raise CallError(f"incompatible types for comparison: {type_name(first)} and {type_name(other)}")
+        if first is not INVALID and second is not INVALID:
+            raise CallError(f"incompatible types for comparison: {type_name(first)} and {type_name(second)}")
         return False
     if kinds != {""}:
-        return bool(first == other)
-    if first is INVALID or other is INVALID:
-        return first is other
-    if type(first) is not type(other):
+        return bool(first == second)
+    if first is INVALID or second is INVALID:
+        return first is second
+    if type(first) is not type(second):
         raise CallError(
-            f"non-comparable types {default_text(first)}: {type_name(first)}, {type_name(other)}: {default_text(other)}"
+            f"non-comparable types {default_text(first)}: {type_name(first)}, "
+            f"{type_name(second)}: {default_text(second)}"
         )
-    raise CallError(f"non-comparable type {default_text(other)}: {type_name(other)}")
+    raise CallError(f"non-comparable type {default_text(second)}: {type_name(second)}")
 
 
 def not_equal(first: Any, second: Any) -> bool:
@@ -226,8 +227,8 @@ def base64_decode(text: str) -> str:
         return base64.b64decode(data, validate=True).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):
         alphabet = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-        at = next((at for at, char in enumerate(data) if char not in alphabet), len(data))
-        raise CallError(f"base64 decode failed: illegal base64 data at input byte {at}") from None
+        index = next((index for index, char in enumerate(data) if char not in alphabet), len(data))
+        raise CallError(f"base64 decode failed: illegal base64 data at input byte {index}") from None
 
 
 def exists(item: Any, *keys: Any) -> bool:

@@ -99,23 +99,23 @@ class Lexer:
     def _template(self) -> Iterator[TemplateToken]:
         text = self._text
         while self._position < len(text):
-            left = text.find("{{", self._position)
-            if left < 0:
+            start = text.find("{{", self._position)
+            if start < 0:
                 yield self._token(TokenType.TEXT, len(text))
                 return
-            is_trimmed = _has_left_trim_marker(text, left + 2)
-            end = left
+            is_trimmed = _has_left_trim_marker(text, start + 2)
+            end = start
             if is_trimmed:
-                end = self._position + len(text[self._position : left].rstrip(_SPACES))
+                end = self._position + len(text[self._position : start].rstrip(_SPACES))
             if end > self._position:
                 yield self._token(TokenType.TEXT, end)
-            self._start = self._position = left
-            inside = left + (4 if is_trimmed else 2)
+            self._start = self._position = start
+            inside = start + (4 if is_trimmed else 2)
             if text.startswith("/*", inside):
                 self._start = inside
                 self._skip_comment(inside)
                 continue
-            yield self._token(TokenType.LEFT_DELIMITER, left + 2)
+            yield self._token(TokenType.LEFT_DELIMITER, start + 2)
             self._start = self._position = inside
             self._paren_depth = 0
             yield from self._action()

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.api.go_compat.gotext import quote
-from sampan.kubectl.printers.go_template.values import (
-    INVALID,
-    Byte,
-    default_text,
-    float_text,
-    type_name,
-    unwrap,
-)
+from sampan.kubectl.printers.go_template.values import INVALID, Byte, default_text, float_text, type_name, unwrap
 
 _MAX_WIDTH = 1_000_000
 """The largest width or precision that Go takes from an argument. In a format, it is the largest number to which Go
@@ -30,8 +23,8 @@ _DIRECTIVE = re.compile(
 def sprint(values: Sequence[Any]) -> str:
     """Return the default texts of values, with a space between two adjacent values if neither is a string."""
     parts: list[str] = []
-    for at, value in enumerate(values):
-        if at and not isinstance(value, str) and not isinstance(values[at - 1], str):
+    for index, value in enumerate(values):
+        if index and not isinstance(value, str) and not isinstance(values[index - 1], str):
             parts.append(" ")
         parts.append(default_text(value))
     return "".join(parts)
@@ -61,11 +54,11 @@ class _Format:
             position = len(text) if _is_too_large(match["width"]) or _is_too_large(match["precision"]) else match.end()
         parts.append(text[position:])
         if not self._is_reordered and self._at < len(self._values):
-            rest = [
+            extra_arguments = [
                 "<nil>" if unwrap(value) is INVALID else f"{type_name(value)}={default_text(value)}"
                 for value in self._values[self._at :]
             ]
-            parts.append(f"%!(EXTRA {', '.join(rest)})")
+            parts.append(f"%!(EXTRA {', '.join(extra_arguments)})")
         return "".join(parts)
 
     def _directive(self, match: re.Match[str]) -> str:

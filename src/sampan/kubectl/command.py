@@ -1,52 +1,78 @@
 """Commands with the flags of kubectl: global flags before or after the command's name, and the syntax of pflag.
 
-The counterparts are `github.com/spf13/cobra` and `github.com/spf13/pflag`. A command is a click command whose options
-and single argument `words` are declared as usual; only the parser and the texts of its errors differ from click's. The
-callback gets a `Factory` from `click.pass_obj`.
+The counterparts are `github.com/spf13/cobra` and `github.com/spf13/pflag`. A command is a click command that is made of
+a function from a `Factory` and a dataclass of options (`command_line.flags`); the parser and the texts of its errors
+are not click's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sampan.kubectl.client.factory import Factory
-from sampan.kubectl.command_line.flag_parser import FlagError, FlagSet
-from sampan.kubectl.command_line.global_options import GLOBAL_OPTIONS, check_profile
+from sampan.kubectl.command_line.flag_parser import FlagError, FlagSet, ParsedFlags
+from sampan.kubectl.command_line.flags import OptionSet
+from sampan.kubectl.command_line.global_options import GLOBAL_FLAGS, GLOBAL_OPTIONS, check_profile
 from sampan.kubectl.errors import KubectlError, SilentExit, UsageError, command_path
 from sampan.machinery.cli_errors import CliError, call_with_cli_errors
 
 if TYPE_CHECKING:
     from sampan.kubectl.command_line.preferences import Preferences
 
+T = TypeVar("T")
+C = TypeVar("C", bound="KubectlCommand")
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
-ARGS_BEFORE_DASH = "kubectl-args_before_dash"
-"""Key in `ctx.meta`: the number of words before `--`, or -1 without one."""
+_PARSED = "kubectl-parsed_flags"
+"""Key in `ctx.meta`: the `ParsedFlags` of the command line."""
+_SUBCOMMAND = "kubectl-subcommand"
 PREFERENCES = "kubectl-preferences"
 """Key in `ctx.meta`: the `Preferences` that the user's kuberc file sets for the command line."""
 CLUSTERS = "kubectl-clusters"
 """Key in `ctx.meta`: the `LocalClusters` of the program that contains kubectl."""
-CHANGED_FLAGS = "kubectl-changed_flags"
-"""Key in `ctx.meta`: the names of parameters that the command line sets."""
 
 
 class KubectlCommand(click.Command):
     """A command of kubectl. `is_interspersed=False` ends the flags at the first word, as for `exec`."""
 
     def __init__(
-        self, name: str | None, *args: Any, is_interspersed: bool = True, aliases: Sequence[str] = (), **attributes: Any
+        self,
+        name: str,
+        *,
+        options_type: type[Any] | None = None,
+        run: Callable[[Factory, Any], None] | None = None,
+        is_interspersed: bool = True,
+        aliases: Sequence[str] = (),
+        **attributes: Any,
     ) -> None:
-        attributes["context_settings"] = _SETTINGS | attributes.get("context_settings", {})
-        super().__init__(name, *args, **attributes)
+        self.options_type = options_type
+        self._options = OptionSet(options_type) if options_type is not None else None
+        self._run = run
+        flags = self._options.flags if self._options is not None else []
+        super().__init__(name, params=[*flags], context_settings=_SETTINGS, **attributes)
         self.is_interspersed = is_interspersed
         self.aliases = tuple(aliases)
 
+    @classmethod
+    def define(
+        cls: type[C], name: str, options_type: type[T], **attributes: Any
+    ) -> Callable[[Callable[[Factory, T], None]], C]:
+        """Return a decorator that makes a command of a function; the help text is the function's docstring."""
+
+        def decorate(run: Callable[[Factory, T], None]) -> C:
+            help_text = inspect.cleandoc(run.__doc__ or "")
+            return cls(name, options_type=options_type, run=run, **{"help": help_text, **attributes})
+
+        return decorate
+
     def flag_set(self) -> FlagSet:
         """Return the flags of this command and the global ones. A flag of the command hides a global one."""
-        return FlagSet([*GLOBAL_OPTIONS, *(param for param in self.params if isinstance(param, click.Option))])
+        return FlagSet([*GLOBAL_FLAGS, *(param for param in self.params if isinstance(param, click.Option))])
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return self.params
@@ -66,23 +92,21 @@ class KubectlCommand(click.Command):
         for text in parsed.deprecations:
             click.echo(text, err=True)
         self._check_required(parsed.values)
-        ctx.meta[ARGS_BEFORE_DASH], ctx.meta[CHANGED_FLAGS] = parsed.args_before_dash, tuple(parsed.values)
-        ctx.params |= self._collect_option_values(parsed.values)
-        for param in self.params:
-            if isinstance(param, click.Argument):
-                ctx.params[str(param.name)] = tuple(parsed.words)
-        own = {param.name for param in self.params if isinstance(param, click.Option)}
-        ctx.obj = Factory(
-            {
-                option.name or "": _value(option, {} if option.name in own else parsed.values)
-                for option in GLOBAL_OPTIONS
-            },
+        ctx.meta[_PARSED] = parsed
+        ctx.obj = self.new_factory(ctx, parsed, preferences)
+        check_profile(ctx.obj.options.profile)
+        ctx.args = []
+        return []
+
+    def new_factory(self, ctx: click.Context, parsed: ParsedFlags, preferences: Preferences | None = None) -> Factory:
+        """Return the factory of a command line. A global flag that a flag of the command hides has its default."""
+        own = {param.name for param in self.params}
+        values = {name: value for name, value in parsed.values.items() if name not in own}
+        return Factory(
+            GLOBAL_OPTIONS.build(replace(parsed, values=values)),
             ctx.meta[CLUSTERS],
             plugin_policy=preferences.plugin_policy if preferences is not None else None,
         )
-        check_profile(str(ctx.obj.flags["profile"]))
-        ctx.args = []
-        return []
 
     def _check_required(self, values: Mapping[str, Any]) -> None:
         options = [param for param in self.params if isinstance(param, click.Option) and param.required]
@@ -91,22 +115,20 @@ class KubectlCommand(click.Command):
             names = ", ".join(f'"{name}"' for name in missing)
             raise KubectlError(f"required flag(s) {names} not set")
 
-    def _collect_option_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        options = [param for param in self.params if isinstance(param, click.Option) and param.expose_value]
-        return {str(option.name): _value(option, values) for option in options}
-
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            result = call_with_cli_errors(lambda: click.Command.invoke(self, ctx))
-            if isinstance(ctx.obj, Factory):
-                ctx.obj.check_warnings()
-            return result
+            call_with_cli_errors(lambda: self._call(ctx))
+            ctx.obj.check_warnings()
         except CliError as error:
             if type(error).show is not CliError.show:
                 raise
             raise KubectlError(error.message) from None
         except BrokenPipeError:
             raise SilentExit from None
+
+    def _call(self, ctx: click.Context) -> None:
+        if self._run is not None and self._options is not None:
+            self._run(ctx.obj, self._options.build(ctx.meta[_PARSED]))
 
     def get_help(self, ctx: click.Context) -> str:
         from sampan.kubectl.command_line.help_text import help_text
@@ -117,19 +139,18 @@ class KubectlCommand(click.Command):
 class KubectlGroup(KubectlCommand, click.Group):
     """A command with sub-commands, each of which also takes the flags before its name.
 
-    If no word names a sub-command, the group runs its own callback, if it has one, with the words.
+    If no word names a sub-command, the group runs its own function, if it has one, with the words.
     """
 
-    def __init__(self, name: str | None, *args: Any, **attributes: Any) -> None:
-        attributes.setdefault("no_args_is_help", False)
-        super().__init__(name, *args, **attributes)
+    def __init__(self, name: str, **attributes: Any) -> None:
+        super().__init__(name, no_args_is_help=False, **attributes)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         subcommand = self.find_subcommand(ctx, args)
         if subcommand is not None:
-            ctx.meta["kubectl-subcommand"] = subcommand
+            ctx.meta[_SUBCOMMAND] = subcommand
             return []
-        ctx.meta["kubectl-subcommand"] = None
+        ctx.meta[_SUBCOMMAND] = None
         super().parse_args(ctx, args)
         ctx.args = self.flag_set().words(args)
         return []
@@ -141,11 +162,12 @@ class KubectlGroup(KubectlCommand, click.Group):
 
     def find_subcommand(self, ctx: click.Context, args: Sequence[str]) -> tuple[str, click.Command, list[str]] | None:
         """Return the name of the sub-command, the command and the arguments without that name."""
-        at = self.flag_set().position_of_word(args)
-        if at is None:
+        position = self.flag_set().position_of_word(args)
+        if position is None:
             return None
-        command = self.get_command(ctx, args[at])
-        return (command.name or args[at], command, [*args[:at], *args[at + 1 :]]) if command is not None else None
+        word, remaining_args = args[position], [*args[:position], *args[position + 1 :]]
+        command = self.get_command(ctx, word)
+        return (command.name or word, command, remaining_args) if command is not None else None
 
     def find_path(self, ctx: click.Context, words: Sequence[str]) -> tuple[str, ...] | None:
         """Return the names of the command that words begin with, such as (set, image); None if the first word is no
@@ -154,8 +176,8 @@ class KubectlGroup(KubectlCommand, click.Group):
         if command is None:
             return None
         name = command.name or words[0]
-        rest = command.find_path(ctx, words[1:]) if isinstance(command, KubectlGroup) else None
-        return name, *(rest or ())
+        path = command.find_path(ctx, words[1:]) if isinstance(command, KubectlGroup) else None
+        return name, *(path or ())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         for command in self.commands.values():
@@ -164,11 +186,9 @@ class KubectlGroup(KubectlCommand, click.Group):
         return None
 
     def invoke(self, ctx: click.Context) -> Any:
-        subcommand = ctx.meta["kubectl-subcommand"]
+        subcommand = ctx.meta[_SUBCOMMAND]
         if subcommand is None:
-            if self.callback is not None and self.invoke_without_command:
-                return KubectlCommand.invoke(self, ctx)
-            return self.report_missing_command(ctx)
+            return KubectlCommand.invoke(self, ctx) if self._run is not None else self.report_missing_command(ctx)
         name, command, args = subcommand
         with command.make_context(name, args, parent=ctx) as inner:
             return command.invoke(inner)
@@ -186,14 +206,9 @@ class LateGroup(KubectlGroup):
     `package`, and the aliases, of each sub-command."""
 
     def __init__(
-        self,
-        name: str | None,
-        *args: Any,
-        package: str,
-        modules: Mapping[str, tuple[str, Sequence[str]]],
-        **attributes: Any,
+        self, name: str, *, package: str, modules: Mapping[str, tuple[str, Sequence[str]]], **attributes: Any
     ) -> None:
-        super().__init__(name, *args, **attributes)
+        super().__init__(name, **attributes)
         self._package, self._modules = package, modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -207,12 +222,16 @@ class LateGroup(KubectlGroup):
         return None
 
 
-def _value(option: click.Option, values: Mapping[str, Any]) -> Any:
-    if option.name in values:
-        return values[str(option.name)]
-    default = option.default() if callable(option.default) else option.default
-    if option.multiple:
-        return tuple(default) if isinstance(default, (list, tuple)) else ()
-    if option.is_flag:
-        return bool(default) if isinstance(default, bool) else False
-    return default if isinstance(default, (str, int, float)) else None
+def command_line_text() -> str:
+    """Return the command line of the current command as kubectl records it: the words, then the flags with their
+    values."""
+    context = click.get_current_context()
+    parsed: ParsedFlags = context.meta[_PARSED]
+    words = [command_path(context), *parsed.words]
+    for param in context.command.params:
+        if param.name in parsed.values:
+            setting = parsed.values[param.name]
+            parts = setting if isinstance(setting, tuple) else (setting,)
+            name = max(param.opts, key=len)
+            words += [f"{name}={str(part).lower() if isinstance(part, bool) else part}" for part in parts]
+    return " ".join(words)
