@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _COMPLETE = "__complete"
 _EXTENSIBLE = "create"
-"""The command whose sub-commands may be plug-ins."""
+"""The command whose sub-commands may be plugins."""
 _SIMILAR = 2
 _SYNONYMS = {"get": ("list", "ls"), "delete": ("rm", "remove"), "describe": ("inspect",), "top": ("stats",)}
 
@@ -71,7 +71,7 @@ class RootGroup(KubectlGroup):
         return preferences.args
 
     def _run_subcommand_plugin(self, ctx: click.Context, args: list[str]) -> None:
-        """Run a plug-in such as kubectl-create-thing for a sub-command that does not exist."""
+        """Run a plugin such as kubectl-create-thing for a sub-command that does not exist."""
         group = self.get_command(ctx, _EXTENSIBLE)
         if isinstance(group, KubectlGroup) and args[1] not in group.list_commands(ctx):
             from sampan.kubectl.commands.plugin import run_plugin
@@ -96,8 +96,8 @@ class RootGroup(KubectlGroup):
         for title, commands in GROUPS.items():
             write_rows(formatter, title, list(commands.items()))
         if plugins := plugin_commands():
-            rows = [(name, f"The command {name} is a plug-in installed by the user.") for name in plugins]
-            write_rows(formatter, "Subcommands provided by plug-ins", rows)
+            rows = [(name, f"The command {name} is a plugin installed by the user.") for name in plugins]
+            write_rows(formatter, "Subcommands provided by plugins", rows)
 
 
 def suggestions(word: str) -> str:

@@ -80,6 +80,6 @@ def test_help_lists_plugins_on_the_path(tmp_path: Path) -> None:
     (tmp_path / "kubectl-text").write_text("not executable")
     env = {"PATH": f"{tmp_path}:/nowhere"}
     outcome = CliRunner().invoke(cli, ["kubectl", "--help"], prog_name="sampan", env=env)
-    section = outcome.output.partition("Subcommands provided by plug-ins:\n")[2].partition("\n\n")[0]
+    section = outcome.output.partition("Subcommands provided by plugins:\n")[2].partition("\n\n")[0]
     assert [line.split("  ")[1] for line in section.splitlines()] == ["bar-baz qux", "foo"]
     assert outcome.stderr == ""

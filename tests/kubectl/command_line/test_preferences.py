@@ -1,4 +1,4 @@
-"""Effects of a kuberc file without a server: default flags, aliases and permitted credential plug-ins."""
+"""Effects of a kuberc file without a server: default flags, aliases and permitted credential plugins."""
 
 from __future__ import annotations
 

@@ -378,7 +378,7 @@ def open_session(
     options: GlobalOptions, clusters: LocalClusters, *, plugin_policy: PluginPolicy | None = None
 ) -> Session:
     """Open a session with the server and credentials of the flags, $KUBECONFIG, ~/.kube/config or one of `clusters`, in
-    this order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for
+    this order. The session is closed when the command ends. `plugin_policy` restricts the exec plugins for
     credentials."""
     access, namespace = load_access(options, clusters)
     if plugin_policy is not None and access.credential_source is not None:

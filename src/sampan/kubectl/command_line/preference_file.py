@@ -163,7 +163,7 @@ def _json_type(value: Any) -> str:
 
 
 def _convert_to_latest(value: Content) -> Content:
-    """Rename the fields of the first version, and resolve the deprecated name of an allowed plug-in."""
+    """Rename the fields of the first version, and resolve the deprecated name of an allowed plugin."""
     defaults = [_rename_flags(item) for item in value.get("defaults") or value.get("overrides") or () if item]
     aliases = [_rename_flags(item) for item in value.get("aliases") or () if item]
     content = {"defaults": defaults, "aliases": aliases, "credentialPluginPolicy": value.get("credentialPluginPolicy")}

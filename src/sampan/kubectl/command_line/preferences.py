@@ -1,4 +1,4 @@
-"""How the preferences of a user change a command line: aliases, default flags and permitted credential plug-ins
+"""How the preferences of a user change a command line: aliases, default flags and permitted credential plugins
 (`pkg/kuberc/kuberc.go`)."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DefaultFlag:
 @dataclass(slots=True, kw_only=True)
 class Preferences:
     """The effect of a kuberc file on one command line: the arguments after the expansion of an alias, the default
-    flags, and the policy for credential plug-ins."""
+    flags, and the policy for credential plugins."""
 
     args: list[str]
     default_flags: Sequence[DefaultFlag] = ()
@@ -65,7 +65,7 @@ def apply_preferences(args: Sequence[str], flags: FlagSet, find_command: FindCom
             args=list(args), default_flags=_defaults(content, command, find_command), plugin_policy=policy
         )
     alias = next((alias for alias in content["aliases"] if alias["name"] == args[position]), None)
-    if alias is None or position > 0:  # flags cannot stand before an alias, nor before a plug-in
+    if alias is None or position > 0:  # flags cannot stand before an alias, nor before a plugin
         return Preferences(args=list(args), plugin_policy=policy)
     preferences = _expand(alias, args[1:], find_command)
     preferences.plugin_policy = policy

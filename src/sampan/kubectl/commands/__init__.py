@@ -62,7 +62,7 @@ GROUPS = {
         "config": "Change kubeconfig files.",
         "kuberc": "Manage preferences in kuberc files.",
         "options": "List the global flags.",
-        "plugin": "List plug-ins.",
+        "plugin": "List plugins.",
         "version": "Print the versions of client and server.",
     },
 }

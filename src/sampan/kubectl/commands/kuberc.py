@@ -73,7 +73,7 @@ class SetPreferenceOptions:
     command_name: str = string_flag("--command", metavar="COMMAND", help="Command, for example get or set env.")
     name: str = string_flag("--name", metavar="NAME", help="Name of the alias.")
     policy: str = string_flag(
-        "--policy", metavar="POLICY", help="Policy for exec plug-ins: AllowAll, DenyAll, Allowlist."
+        "--policy", metavar="POLICY", help="Policy for exec plugins: AllowAll, DenyAll, Allowlist."
     )
     option: tuple[str, ...] = string_array_flag(
         "--option", metavar="FLAG=VALUE", help="Default value of a flag; repeatable."
@@ -85,7 +85,7 @@ class SetPreferenceOptions:
         "--appendarg", metavar="ARG", help="Argument after those of the command line."
     )
     allowlist_entry: tuple[str, ...] = string_array_flag(
-        "--allowlist-entry", metavar="command=NAME", help="Exec plug-in that is allowed."
+        "--allowlist-entry", metavar="command=NAME", help="Exec plugin that is allowed."
     )
     overwrite: bool = bool_flag("--overwrite", help="Replace an entry that exists.")
     changed_flags: frozenset[str] = changed_flags()

@@ -28,13 +28,13 @@ class KustomizeOptions:
     )
     reorder: str = string_flag("--reorder", metavar="RULE", hidden=True, help="Order of the objects: always legacy.")
     enable_alpha_plugins: bool = bool_flag(
-        "--enable-alpha-plugins", hidden=True, help="Plug-ins of kustomizations are refused."
+        "--enable-alpha-plugins", hidden=True, help="Plugins of kustomizations are refused."
     )
     enable_helm: bool = bool_flag("--enable-helm", hidden=True, help="Helm charts in kustomizations are refused.")
     enable_managedby_label: bool = bool_flag(
         "--enable-managedby-label", hidden=True, help="Has no effect: the label managed-by is not added."
     )
-    network: bool = bool_flag("--network", hidden=True, help="Plug-ins with network access are refused.")
+    network: bool = bool_flag("--network", hidden=True, help="Plugins with network access are refused.")
 
 
 @KubectlCommand.define("kustomize", KustomizeOptions)

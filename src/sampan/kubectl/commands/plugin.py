@@ -1,4 +1,4 @@
-"""`kubectl plugin`, and the execution of plug-ins: programs on the PATH whose names start with `kubectl-`."""
+"""`kubectl plugin`, and the execution of plugins: programs on the PATH whose names start with `kubectl-`."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sampan.kubectl.errors import KubectlError
 _PREFIXES = ("kubectl-",)
 
 
-command = KubectlGroup("plugin", help="List plug-ins: programs on the PATH whose names start with kubectl-.")
+command = KubectlGroup("plugin", help="List plugins: programs on the PATH whose names start with kubectl-.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPluginsOptions:
-    name_only: bool = bool_flag("--name-only", help="Print only the names of the plug-ins, without their directories.")
+    name_only: bool = bool_flag("--name-only", help="Print only the names of the plugins, without their directories.")
 
 
 @KubectlCommand.define("list", ListPluginsOptions)
 def list_plugins(factory: Factory, options: ListPluginsOptions) -> None:
-    """List the plug-ins on the PATH, and warn about those that cannot be used."""
+    """List the plugins on the PATH, and warn about those that cannot be used."""
     paths = list(_plugin_paths())
     if not paths:
         raise KubectlError("unable to find any kubectl plugins in your PATH")
@@ -48,7 +48,7 @@ def list_plugins(factory: Factory, options: ListPluginsOptions) -> None:
 
 
 def plugin_commands() -> list[str]:
-    """Return the commands that plug-ins add, for example `ns` for the program kubectl-ns."""
+    """Return the commands that plugins add, for example `ns` for the program kubectl-ns."""
     paths = [path for path in _plugin_paths(is_silent=True) if os.access(path, os.X_OK)]
     names = {os.path.basename(path).partition("-")[2] for path in paths}
     return sorted(name.replace("-", " ").replace("_", "-") for name in names if name)
@@ -79,8 +79,8 @@ def _warnings(path: str, name: str, paths_by_name: dict[str, str]) -> Iterator[s
 
 
 def run_plugin(args: Sequence[str], *, min_words: int = 1) -> None:
-    """Replace this process by a plug-in. The words before the first flag name it, and the longest name that exists
-    wins. At least `min_words` words must match. Return if there is no such plug-in."""
+    """Replace this process by a plugin. The words before the first flag name it, and the longest name that exists
+    wins. At least `min_words` words must match. Return if there is no such plugin."""
     words: list[str] = []
     for arg in args:
         if arg.startswith("-"):

@@ -1,7 +1,7 @@
 """Kustomizations: bases, overlays, generators, patches and transformers (sigs.k8s.io/kustomize/api).
 
 `build` returns the objects of a directory or git repository in the order of kustomize. What is not supported is refused
-by name: Helm charts, plug-ins and own transformer configurations.
+by name: Helm charts, plugins and own transformer configurations.
 """
 
 from __future__ import annotations

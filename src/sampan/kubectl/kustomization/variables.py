@@ -1,5 +1,5 @@
 """Variables of kustomizations: `$(NAME)` stands for a field of an object (kustomize's filters/refvar). They are
-deprecated in favour of replacements.
+deprecated in favor of replacements.
 
 A variable names its object as the file of the object does; the value is read after all names have been changed.
 """

@@ -1,4 +1,4 @@
-"""Preferences: default flags, aliases and the policy for credential plug-ins, in both versions of the file."""
+"""Preferences: default flags, aliases and the policy for credential plugins, in both versions of the file."""
 
 from tests.e2e.kubectl.comparison import Area, Line
 

@@ -122,15 +122,15 @@ class SetCredentialsOptions:
     auth_provider_arg: tuple[str, ...] = string_slice_flag(
         "--auth-provider-arg", metavar="KEY=VALUE", help="Argument of the auth provider."
     )
-    exec_command: str = string_flag("--exec-command", metavar="COMMAND", help="Command of the exec credential plug-in.")
+    exec_command: str = string_flag("--exec-command", metavar="COMMAND", help="Command of the exec credential plugin.")
     exec_api_version: str = string_flag(
-        "--exec-api-version", metavar="VERSION", help="API version of the exec credential plug-in."
+        "--exec-api-version", metavar="VERSION", help="API version of the exec credential plugin."
     )
     exec_arg: tuple[str, ...] = string_slice_flag(
-        "--exec-arg", metavar="ARG", help="Argument of the credential plug-in."
+        "--exec-arg", metavar="ARG", help="Argument of the credential plugin."
     )
     exec_env: tuple[str, ...] = string_array_flag(
-        "--exec-env", metavar="KEY=VALUE", help="Environment variable of the plug-in."
+        "--exec-env", metavar="KEY=VALUE", help="Environment variable of the plugin."
     )
     exec_interactive_mode: str = string_flag(
         "--exec-interactive-mode",
@@ -138,7 +138,7 @@ class SetCredentialsOptions:
         help="Whether the program may ask the user: IfAvailable, Always or Never.",
     )
     exec_provide_cluster_info: bool = bool_flag(
-        "--exec-provide-cluster-info", help="Pass data about the cluster to the plug-in."
+        "--exec-provide-cluster-info", help="Pass data about the cluster to the plugin."
     )
     changed_flags: frozenset[str] = changed_flags()
 

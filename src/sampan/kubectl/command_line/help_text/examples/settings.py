@@ -194,7 +194,7 @@ kuberc set --section=defaults --command=get --option=output=wide
 # Add an alias
 kuberc set --section=aliases --name=getn --command=get --prependarg=nodes
 
-# Run no credential plug-ins
+# Run no credential plugins
 kuberc set --section=credentialplugin --policy=DenyAll
 """,
     ),
@@ -209,7 +209,7 @@ kuberc view -o json
     "plugin": (
         "COMMAND [options]",
         """
-# List the plug-ins
+# List the plugins
 plugin list
 """,
     ),
