@@ -10,9 +10,13 @@ from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
+from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.strategy_services import make_strategy_services
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
@@ -31,7 +35,13 @@ async def memory_registry() -> AsyncIterator[Registry]:
             tasks.append(group.create_task(work))
             return tasks[-1]
 
-        yield Registry(scheme=builtin_scheme(), backend=backend, clock=RealClock(), start_task=start)
+        yield Registry(
+            scheme=builtin_scheme(),
+            backend=backend,
+            clock=RealClock(),
+            start_task=start,
+            make_behaviour=make_behaviour,
+        )
         for task in tasks:
             task.cancel()
 
@@ -44,7 +54,10 @@ async def memory_pipeline() -> AsyncIterator[Pipeline]:
             scheme=registry.scheme,
             authenticator=_NoAuthenticator(),
             authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
-            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
+            endpoints=ApiEndpoints(
+                registry=registry, admission=AdmissionChain([]), services=make_strategy_services(registry)
+            ),
+            handlers=ResourceHandlers(find_builtin=find_handlers),
             nonresource_handlers=nonresource_handlers(registry),
         )
 

@@ -12,6 +12,7 @@ from sampan.api.codec import json
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.fieldmanager import FieldOwnership
+from sampan.apiserver.registry.behaviours import make_behaviour
 from sampan.apiserver.registry.kinds.pods import BEHAVIOUR
 from sampan.apiserver.registry.registry import Registry
 from sampan.host.clock import RealClock
@@ -24,7 +25,11 @@ NOW = "2026-01-01T00:00:00Z"
 def rows() -> Iterator[Row]:
     clock = RealClock()
     registry = Registry(
-        scheme=builtin_scheme(), backend=MemoryBackend(clock=clock), clock=clock, start_task=lambda _: _never()
+        scheme=builtin_scheme(),
+        backend=MemoryBackend(clock=clock),
+        clock=clock,
+        start_task=lambda _: _never(),
+        make_behaviour=make_behaviour,
     )
     ownership = FieldOwnership(registry)
     pods = registry.scheme.find_by_kind("", "v1", "Pod")

@@ -35,8 +35,11 @@ from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.endpoints import ApiEndpoints
+from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.pipeline import Authenticator, Pipeline
+from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.strategy_services import make_strategy_services
 from sampan.apiserver.request.call import Call, Query, UserInfo, service_account_user
 from sampan.host.clock import RealClock
 from sampan.machinery.client.access import Access
@@ -86,12 +89,13 @@ def _pod(name: str) -> bytes:
 def _pipeline(
     registry: Registry, authenticator: Authenticator, authorizer: UnionAuthorizer, admission: AdmissionChain
 ) -> Pipeline:
-    endpoints = ApiEndpoints(registry=registry, admission=admission)
+    endpoints = ApiEndpoints(registry=registry, admission=admission, services=make_strategy_services(registry))
     return Pipeline(
         scheme=registry.scheme,
         authenticator=authenticator,
         authorizer=authorizer,
         endpoints=endpoints,
+        handlers=ResourceHandlers(find_builtin=find_handlers),
         nonresource_handlers={},
     )
 
@@ -115,14 +119,14 @@ def _authenticators(registry: Registry, pem: bytes) -> tuple[UnionAuthenticator,
     hook = _Hook(settings=settings, audiences=("api",), clock=clock)
     tokens: list[TokenAuthenticator] = [
         ServiceAccountTokens(config=config, objects=objects, clock=clock),
-        LegacyTokens(keys=keys, audiences=("api",), objects=objects, clock=clock, note=_ignore_use),
+        LegacyTokens(keys=keys, audiences=("api",), objects=objects, clock=clock, record_use=_ignore_use),
         OidcTokens(issuers=[JwtIssuer(url="https://other", audiences=("a",))], clock=clock),
         hook,
     ]
     return UnionAuthenticator([CertificateAuthenticator()], tokens=tokens), hook
 
 
-async def _ignore_use(secret: Secret, day: str) -> None:
+def _ignore_use(secret: Secret, day: str) -> None:
     return None
 
 

@@ -14,10 +14,11 @@ import msgspec
 from benchmarks import Row
 from benchmarks.api_pipeline import JSON, cpu_us, make_call, memory_pipeline
 from sampan.api.schema.tree import from_openapi
-from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
+from sampan.apiserver.customresources.controller import DefinitionController
+from sampan.apiserver.customresources.metrics import CustomResourceMetrics
+from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
+from sampan.apiserver.customresources.objects.rules import RuleValidator
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.registry.custom.custom_schema import CustomSchema
-from sampan.apiserver.registry.custom.rules import RuleValidator
 from sampan.machinery.telemetry.metrics import Metrics
 
 COUNT, LARGE, ROUNDS = 1000, 10, 10
@@ -41,7 +42,8 @@ def rows() -> Iterator[Row]:
 
 async def _measure() -> tuple[float, float, float, float, float]:
     async with memory_pipeline() as pipeline:
-        controller = DefinitionController(pipeline=pipeline, metrics=CustomResourceMetrics(metrics=Metrics()))
+        metrics = CustomResourceMetrics(metrics=Metrics())
+        controller = DefinitionController(pipeline=pipeline, webhooks=None, metrics=metrics)
         running = asyncio.create_task(controller.run())
         await controller.wait_synced()
         await _define(pipeline, "widgets", "Widget", WIDGET)

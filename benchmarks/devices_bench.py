@@ -94,7 +94,7 @@ async def select_node(simulation: Simulation, new_pod: Pod) -> None:
     assert placed.diagnosis is None, placed.diagnosis.message
     name = simulation.table.names[placed.row]
     simulation.table.add_pod(cycle.info, name)
-    assert simulation.profile.binding_cycle.reserve(cycle, name) is None
+    assert simulation.profile.binding_points.reserve(cycle, name) is None
 
 
 async def measured() -> tuple[float, float]:

@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import msgspec
 
 from benchmarks import Row
 from benchmarks.api_pipeline import JSON, cpu_us, make_call
+from sampan.apiserver.admission.framework.contract import RegisteredPlugin
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
+from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.cli.local_cluster.server_process import run_loop
 from tests.apiserver.in_process_server import in_process_client
@@ -46,14 +48,19 @@ async def _call_us(word: str) -> float:
     with tempfile.TemporaryDirectory() as directory, _webhook(directory) as process:
         assert process.stdout is not None
         config = json.loads(process.stdout.readline())
-        async with in_process_client(plugins=default_plugins()) as client:
-            kubelets = Kubelets(registry=client.registry, access=KubeletAccess())
-            client.registry.webhooks = clients = WebhookClients(registry=client.registry, kubelets=kubelets)
+        clients: list[WebhookClients] = []
+
+        def make_plugins(registry: Registry) -> Sequence[RegisteredPlugin]:
+            kubelets = Kubelets(registry=registry, access=KubeletAccess())
+            clients.append(WebhookClients(registry=registry, kubelets=kubelets))
+            return default_plugins(webhooks=clients[0])
+
+        async with in_process_client(make_plugins=make_plugins) as client:
             await client.create("/api/v1/namespaces", {"metadata": {"name": "default"}})
             plain = await _best_us(client.pipeline, "plain")
             await client.create(f"{CONFIGURATIONS}/{KINDS[word].lower()}s", _configuration(config[word]))
             called = await _best_us(client.pipeline, "called")
-            await clients.close()
+            await clients[0].close()
         process.communicate()
     return called - plain
 

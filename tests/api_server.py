@@ -1,7 +1,7 @@
 """An API server in this process with a memory store, a loopback transport and an HTTP port, for tests of clients."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,12 +15,16 @@ from sampan.apiserver.authz.modes import make_authorizers
 from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
-from sampan.apiserver.endpoints import ApiEndpoints
+from sampan.apiserver.endpoints import ApiEndpoints, ComponentChecks
+from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.strategy_services import make_strategy_services
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, UserInfo
 from sampan.host.clock import Clock, RealClock, VirtualClock
 from sampan.machinery.client import Client, Transport
@@ -73,8 +77,14 @@ class Server:
 
 @asynccontextmanager
 async def running_api_server(
-    clock: Clock | None = None, scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()
+    clock: Clock | None = None,
+    scheme: Scheme | None = None,
+    plugins: Sequence[RegisteredPlugin] = (),
+    *,
+    make_plugins: Callable[[Registry], Sequence[RegisteredPlugin]] | None = None,
+    component_checks: ComponentChecks | None = None,
 ) -> AsyncIterator[Server]:
+    """`make_plugins` returns the admission plugins, if they need the registry."""
     clock = clock or RealClock()
     scheme = scheme or builtin_scheme()
     tasks: list[asyncio.Task[None]] = []
@@ -84,12 +94,20 @@ async def running_api_server(
             tasks.append(group.create_task(work))
             return tasks[-1]
 
-        registry = Registry(scheme=scheme, backend=backend, clock=clock, start_task=start)
+        registry = Registry(
+            scheme=scheme, backend=backend, clock=clock, start_task=start, make_behaviour=make_behaviour
+        )
         pipeline = Pipeline(
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),
             authorizer=usual_authorizers(registry),
-            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain(plugins)),
+            endpoints=ApiEndpoints(
+                registry=registry,
+                admission=AdmissionChain(make_plugins(registry) if make_plugins is not None else plugins),
+                services=make_strategy_services(registry),
+                component_checks=component_checks,
+            ),
+            handlers=ResourceHandlers(find_builtin=find_handlers),
             nonresource_handlers=nonresource_handlers(registry),
         )
         http = HttpServer(pipeline=pipeline, start_task=start)

@@ -28,7 +28,7 @@ OTHER_COLLECTIONS = {
     "api/codec/protobuf/envelope.py": "a buffer of one connection",
     "apiserver/admission/event_rate_limit.py": "keys are hashes",
     "apiserver/nonresource/openapi/handler.py": "a dozen documents that this server generates",
-    "apiserver/registry/custom/schema_validator.py": "errors of one object",
+    "apiserver/customresources/objects/schema_validator.py": "errors of one object",
     "cluster/snapshot/store_file.py": "a page of a snapshot",
     "controllers/devices/resource_claims.py": "UIDs",
     "controllers/garbage/objects.py": "names of owners that were looked up, 5,000 of them",

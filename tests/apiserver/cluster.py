@@ -60,18 +60,20 @@ def _without_namespace(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def cluster(configurations: Configurations | None = None) -> AsyncIterator[Cluster]:
+async def cluster(configurations: Configurations | None = None, **options: Any) -> AsyncIterator[Cluster]:
     """Run a cluster; `configurations` are the configurations of single admission plug-ins."""
-    async with in_process_client(plugins=default_plugins(configurations=configurations)) as client:
+    async with in_process_client(plugins=default_plugins(configurations=configurations), **options) as client:
         cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
         await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
         yield cluster
 
 
-def run_in_cluster(work: Callable[[Cluster], Awaitable[None]], configurations: Configurations | None = None) -> None:
+def run_in_cluster(
+    work: Callable[[Cluster], Awaitable[None]], configurations: Configurations | None = None, **options: Any
+) -> None:
     async def main() -> None:
-        async with cluster(configurations) as running:
+        async with cluster(configurations, **options) as running:
             await work(running)
 
     run(main())

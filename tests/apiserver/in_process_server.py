@@ -86,9 +86,10 @@ class InProcessClient:
 
 @asynccontextmanager
 async def in_process_client(
-    scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()
+    scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = (), **options: Any
 ) -> AsyncIterator[InProcessClient]:
-    async with running_api_server(VirtualClock(), scheme, plugins) as server:
+    """`options` are those of `running_api_server`."""
+    async with running_api_server(VirtualClock(), scheme, plugins, **options) as server:
         yield InProcessClient(server)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from sampan.apiserver.server import find_default_route_address
+from sampan.apiserver.server_address import find_default_route_address
 from sampan.machinery.pki.certificates import SigningRequest, common_name
 from tests.cli.hostile import HostileCluster, Reply, encode_base64, fake_kubelet, hostile_cluster, node_request
 from tests.controllers.security.requests import pem

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
@@ -13,6 +13,8 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
+from sampan.apiserver.services import ProcessComponents
+from sampan.cluster.nodes.local_kubelets import LocalKubelets
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
 from sampan.controllers.manager import ControllerManager
@@ -41,6 +43,8 @@ class Cluster:
     backend: MemoryBackend
     server: ApiServer
     transport: LoopbackTransport
+    fleets: list[Fleet] = field(default_factory=list)
+    """The running hollow nodes, whose kubelets the server finds in this process."""
 
     @property
     def client(self) -> Client:
@@ -93,9 +97,11 @@ class Cluster:
                 task = group.create_task(fleet.run())
                 await fleet.wait_until_running(names)
                 await self.clock.settle()
+                self.fleets.append(fleet)
                 yield fleet
                 task.cancel()
         finally:
+            self.fleets.clear()
             forget()
 
     @asynccontextmanager
@@ -196,16 +202,18 @@ async def cluster(runtime_config: Mapping[str, bool] | None = None) -> AsyncIter
     key = frozenset(runtime_config.items())
     if key not in _new_clusters:
         _new_clusters[key] = await _content_of_a_new_cluster(server_config)
-    server_config, clock = replace(server_config, has_system_objects=True), VirtualClock()
+    server_config, clock, fleets = replace(server_config, has_system_objects=True), VirtualClock(), list[Fleet]()
+    find_kubelet = LocalKubelets(clock=clock, fleet=lambda: fleets[0] if fleets else None, real=lambda: None)
+    process = ProcessComponents(find_kubelet=find_kubelet)
     async with (
         asyncio.timeout(60),
         MemoryBackend(clock=clock, content=_new_clusters[key]) as backend,
-        ApiServer(config=server_config, backend=backend, clock=clock) as server,
+        ApiServer(config=server_config, backend=backend, clock=clock, process=process) as server,
     ):
         transport = server.loopback()
         forget = clock.on_idle(transport.activity.idle)
         try:
-            yield Cluster(clock, backend, server, transport)
+            yield Cluster(clock, backend, server, transport, fleets)
             assert modified_shared_objects(server.registry) == []
         finally:
             forget()

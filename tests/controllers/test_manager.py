@@ -10,7 +10,8 @@ from sampan.api.types.core_v1 import ConfigMap, Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.http.server import HttpServer, Listener
-from sampan.apiserver.server import INSECURE_USER, ApiServer
+from sampan.apiserver.server import ApiServer
+from sampan.apiserver.server_address import INSECURE_USER
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager, UnknownController, resolve_enabled_names, select_controllers
 from sampan.host.clock import RealClock

@@ -64,7 +64,7 @@ async def _run(fuzzer: type[Fuzzer], count: int) -> Counter[int]:
                 group.create_task(_work(port, queue, codes, findings))
         assert not findings, "\n".join([f"{len(findings)} findings:", *findings[:10]])
         await _check_server_works(port)
-        http = cluster.assembly.server._http
+        http = cluster.assembly.server.components.http
         await eventually(lambda: http.connections == 0)
         await eventually(lambda: len(asyncio.all_tasks()) <= tasks + len(cluster.assembly.server.registry._stores) * 4)
         return codes

@@ -17,9 +17,9 @@ from sampan.apiserver.aggregation.openapi_documents import (
     read_part,
     v3_hash,
 )
+from sampan.apiserver.customresources.objects.conversion_webhook import InvalidResponse, read_conversion_review
 from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewrite_body_links
 from sampan.apiserver.registry import certificate_rules
-from sampan.apiserver.registry.custom.conversion_webhook import InvalidResponse, read_conversion_review
 from sampan.apiserver.webhooks.client import WebhookFailed
 from sampan.machinery.pki.pem import count_markers, read_blocks
 

@@ -19,8 +19,8 @@ from sampan.api.selectors import fields, label_grammar, labels
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import cron, durations, quantity, times
-from sampan.apiserver.registry.crd.schemas import validate_schema
-from sampan.apiserver.registry.custom.custom_schema import CompiledSchema
+from sampan.apiserver.customresources.definitions.schemas import validate_schema
+from sampan.apiserver.customresources.objects.custom_schema import CompiledSchema
 from sampan.kubectl.errors import KubectlError
 from sampan.kubectl.kustomization import build
 from sampan.machinery import patch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,11 +14,11 @@ from sampan.api.values import times
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.authz import UnionAuthorizer
+from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
 from sampan.apiserver.fieldmanager import FieldOwnership, ScaleOwnership, is_reset_in_body, manager_name
 from sampan.apiserver.object_workers import ObjectWorkers
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
-from sampan.apiserver.registry.custom.custom_schema import CustomSchema
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.store import TOO_LARGE_MESSAGE, AdmissionCheck, Store, WriteResult
@@ -40,8 +40,28 @@ from sampan.storage.cacher import CacheItem
 
 if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import UpstreamClient
+    from sampan.apiserver.registry.strategy_services import StrategyServices
+    from sampan.machinery.pki.token_signer import TokenSigner
 
 T = TypeVar("T")
+ComponentCheck = Callable[[], Awaitable[None]]
+"""Raises an exception if a control plane component is unhealthy."""
+
+
+class ComponentChecks:
+    """The health checks of other control plane components in this process, for ComponentStatus. A component adds its
+    own when it starts."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, ComponentCheck] = {}
+
+    def add(self, name: str, check: ComponentCheck) -> None:
+        self._by_name[name] = check
+
+    def by_name(self) -> Mapping[str, ComponentCheck]:
+        return self._by_name
+
+
 _DELETE_BATCH = 16
 """How many objects of a collection are deleted concurrently."""
 
@@ -52,13 +72,18 @@ class ApiEndpoints:
         *,
         registry: Registry,
         admission: AdmissionChain,
+        services: StrategyServices,
         authorizer: UnionAuthorizer | None = None,
         upstream: UpstreamClient | None = None,
+        token_signer: TokenSigner | None = None,
+        component_checks: ComponentChecks | None = None,
     ) -> None:
         """`authorizer` is consulted when a request turns out to need a further permission (a PUT that creates); without
-        `upstream` no node, pod or service can be proxied to."""
+        `upstream` no node, pod or service can be proxied to, and without `token_signer` no service account token can be
+        requested."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
-        self.upstream = upstream
+        self.services, self.upstream, self.token_signer = services, upstream, token_signer
+        self.component_checks = component_checks or ComponentChecks()
         self.versions, self.ownership = VersionConverter(registry), FieldOwnership(registry)
         self.scales = ScaleOwnership(self.ownership)
         self._workers = ObjectWorkers(registry)
@@ -273,7 +298,7 @@ class ApiEndpoints:
 
     def context(self, call: Call, dry_run: bool) -> Context:
         return Context(
-            registry=self.registry,
+            services=self.services,
             user=call.user,
             now=times.format_time(self.registry.clock.now()),
             namespace=call.namespace,
@@ -295,6 +320,7 @@ class ApiEndpoints:
             operation=operation,
             resource=_resource(call),
             registry=self.registry,
+            services=self.services,
             user=call.user,
             namespace=ctx.namespace,
             name=call.name or _name_of(obj) or _name_of(old),

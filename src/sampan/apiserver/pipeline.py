@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sampan.api.resources.resource import Resource
 from sampan.api.scheme import Scheme
@@ -22,7 +22,7 @@ from sampan.apiserver.authn.impersonation import Impersonation
 from sampan.apiserver.authz import AuthzDecision, UnionAuthorizer, attributes_of
 from sampan.apiserver.authz.authorizer import authorization_error
 from sampan.apiserver.endpoints import ApiEndpoints
-from sampan.apiserver.registry.behaviour import Handler
+from sampan.apiserver.handlers import Handler, ResourceHandlers
 from sampan.apiserver.request import negotiation, patches
 from sampan.apiserver.request.call import PROXIED_SUBRESOURCES, AuditContext, Call, UserInfo
 from sampan.apiserver.request.negotiation import OBJECT_MEDIA_TYPES, STREAM_MEDIA_TYPES
@@ -70,22 +70,26 @@ class Pipeline:
         authenticator: Authenticator,
         authorizer: UnionAuthorizer,
         endpoints: ApiEndpoints,
+        handlers: ResourceHandlers,
         nonresource_handlers: Mapping[str, NonResourceHandler],
+        aggregation: Aggregation | None = None,
         recorder: FlightRecorder | None = None,
         auditor: Auditor | None = None,
     ) -> None:
+        """`aggregation` has the API groups of other servers."""
         self._scheme, self._authenticator, self._authorizer = scheme, authenticator, authorizer
         self._impersonation = Impersonation(authorizer=authorizer)
-        self.endpoints = endpoints
+        self.endpoints, self.handlers = endpoints, handlers
         self._nonresource_handlers = nonresource_handlers
         """The handlers by first path element. A handler looks up the longest matching path itself."""
         self._recorder = recorder
         self._auditor = auditor
-        self.aggregation: Aggregation | None = None
-        """The API groups of other servers; None while there are none."""
-        self.interceptor: Interceptor | None = None
-        """The interceptor of all requests, both from the network and from components in this process; None for no
-        interceptor."""
+        self._aggregation = aggregation
+        self._interceptor: Interceptor | None = None
+
+    def use_interceptor(self, interceptor: Interceptor | None) -> None:
+        """Pass all requests to the interceptor, both from the network and from components in this process."""
+        self._interceptor = interceptor
 
     async def serve(self, call: Call) -> ApiResponse:
         try:
@@ -104,9 +108,9 @@ class Pipeline:
         return await self._serve_intercepted(call) if audit is None else await self._serve_audited(call, audit)
 
     async def _serve_intercepted(self, call: Call) -> ApiResponse:
-        if self.interceptor is None:
+        if self._interceptor is None:
             return await self._execute(call)
-        return await self.interceptor.intercept(call, self._execute)
+        return await self._interceptor.intercept(call, self._execute)
 
     async def _serve_audited(self, call: Call, audit: AuditContext) -> ApiResponse:
         call.audit = audit
@@ -209,7 +213,7 @@ class Pipeline:
     async def _dispatch(self, call: Call) -> ApiResponse:
         resource = call.resource
         if resource is None:
-            if self.aggregation is not None and (response := await self.aggregation.serve(call)) is not None:
+            if self._aggregation is not None and (response := await self._aggregation.serve(call)) is not None:
                 return response
             serve = self._nonresource_handlers.get(call.path.split("/", 2)[1])
             return await serve(call) if serve is not None else path_not_found()
@@ -226,16 +230,24 @@ class Pipeline:
             call.warn(behaviour.deprecation)
         if resource.is_custom and call.verb in _CHANGES:
             await self.endpoints.compile_schema(resource)
-        handler = behaviour.handlers.get(call.subresource)
+        handler = self.handlers.find(resource, call.subresource)
         if handler is not None:
             return await handler(self.endpoints, call)
         if resource.storage is None:  # a review or binding without a handler
             raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
-        return await self._verb(call)
+        return await _VERBS[call.verb](self.endpoints, call)
 
-    async def _verb(self, call: Call) -> ApiResponse:
-        handler: Callable[[Call], Awaitable[ApiResponse]] = getattr(self.endpoints, call.verb)
-        return await handler(call)
+
+_VERBS: Final[Mapping[str, Handler]] = {
+    "get": ApiEndpoints.get,
+    "list": ApiEndpoints.list,
+    "watch": ApiEndpoints.watch,
+    "create": ApiEndpoints.create,
+    "update": ApiEndpoints.update,
+    "patch": ApiEndpoints.patch,
+    "delete": ApiEndpoints.delete,
+    "deletecollection": ApiEndpoints.deletecollection,
+}
 
 
 def _is_heartbeat(call: Call) -> bool:

@@ -12,8 +12,10 @@ from os import geteuid
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
+from sampan.apiserver.registry.kinds import find_behaviour
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
+from sampan.apiserver.services import ProcessComponents
 from sampan.cluster.cluster_config import (
     CONTROLLERS,
     DNS,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from sampan.network.mesh.agent import MeshAgent
     from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
+    from sampan.scheduler.explain.explain_endpoint import ExplainEndpoint
     from sampan.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -66,6 +69,12 @@ _SCHEDULER = "kube-scheduler"
 _SCHEDULER_USER = f"system:{_SCHEDULER}"
 _NODES, _HOLLOW_NODES = "nodes", "hollow-nodes"
 
+_SCHEDULED_KINDS = (
+    *(("", plural) for plural in ("pods", "nodes", "replicationcontrollers", "persistentvolumes")),
+    ("apps", "replicasets"),
+    ("resource.k8s.io", "resourceclaims"),
+)
+"""Kinds that the scheduler lists."""
 _POLICY_RETRY_S = 2.0
 _SHARED_STORE_SETTLE_S = 5.0
 """How long another API server on the same etcd may take to observe the deletion of a namespace."""
@@ -92,7 +101,13 @@ class Assembly:
         self._locks, self._on_step = HostLocks(), on_step
         self.config, self.clock = resolve_config(config, self._locks), clock
         self.backend = config.store.open(clock)
-        self.server = ApiServer(config=self.config.server, backend=self.backend, clock=clock)
+        self._supervisor = Supervisor(clock=clock)
+        self._supervision: Supervision = self._supervisor if config.restarts_components else NoSupervision()
+        self._process = ProcessComponents(
+            find_kubelet=LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes),
+            failures=self._supervisor.failures,
+        )
+        self.server = ApiServer(config=self.config.server, backend=self.backend, clock=clock, process=self._process)
         self.transport = self.server.loopback()
         self._requests = ClientRequestMetrics()
         """The metrics of the requests of all components whose metrics are among those of the API server."""
@@ -105,13 +120,9 @@ class Assembly:
         """The scheduler; None until its code is loaded, and while it is not the leader."""
         self.controllers: ControllerManager | None = None
         """The controllers; None while they are not the leader."""
-        self._supervisor = Supervisor(clock=clock)
-        self._supervision: Supervision = self._supervisor if config.restarts_components else NoSupervision()
         self.leadership = Leadership(config=config.leader_election, clock=clock, metrics=self.server.metrics)
-        self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
         self._cloud: dict[str, Any] = {}
         """The provider of load balancers as a field of ControllerConfig; empty if there is none."""
-        self.server.component_failures = self._supervisor.failures
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -128,7 +139,7 @@ class Assembly:
             await running.enter_async_context(
                 self._in_background("certificate-renewal", lambda: self.config.renewals.run(RealClock()))
             )
-            self.server.debug[STORE_DUMP_PATH] = StoreDump(self.backend).handle
+            self._process.debug.add(STORE_DUMP_PATH, StoreDump(self.backend).handle)
             await self._make_roles()
             if addresses := cluster_dns_addresses(self.config):
                 from sampan.network.dns.publication import ensure_dns_service
@@ -139,9 +150,7 @@ class Assembly:
 
                 await ensure_ingress_objects(self.client("up"), self.config.ingress)
             self._hold_clock_while_busy(running, self.transport.activity.idle)
-            # etcd is another process, with a clock of its own
-            if (idle := getattr(self.backend, "idle", None)) is not None:
-                self._hold_clock_while_busy(running, idle)
+            self._hold_clock_while_busy(running, self.backend.idle)
             if KUBELET in self.config.components:
                 await settle_hollow_taints(self.client("up"), self.config.nodes)
             await self._run_load_balancers(running)
@@ -198,7 +207,7 @@ class Assembly:
 
         select_controllers(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
-        self.server.debug[controller_queues.PATH] = controller_queues.handler(lambda: self.controllers)
+        self._process.debug.add(controller_queues.PATH, controller_queues.handler(lambda: self.controllers))
         self._hold_clock_while_busy(running, self._controllers_idle)
         client = self._controller_client("")
 
@@ -206,7 +215,7 @@ class Assembly:
             await self.leadership.run(COMPONENT, client, self._run_controller_term)
 
         await running.enter_async_context(self._in_background(COMPONENT, lead))
-        self.server.registry.components["controller-manager"] = self._probe_of(COMPONENT)
+        self._process.checks.add("controller-manager", self._probe_of(COMPONENT))
         if self.has_controller("serviceaccount-controller"):
             await wait_for_default_account(self.client("up"), "default")
         if self.config.has_default_storage_class:
@@ -296,8 +305,10 @@ class Assembly:
 
     async def _run_fleet(self, activity: Activity, is_created: asyncio.Event) -> None:
         with activity:
-            module = await asyncio.to_thread(import_module, "sampan.cluster.nodes.hollow_nodes")
-        self.fleet = module.fleet_of(
+            await asyncio.to_thread(import_module, "sampan.cluster.nodes.hollow_nodes")
+        from sampan.cluster.nodes.hollow_nodes import make_fleet
+
+        self.fleet = make_fleet(
             self.config.nodes,
             transport=self.transport,
             clock=self.clock,
@@ -309,9 +320,10 @@ class Assembly:
 
     async def _run_real_nodes(self, running: AsyncExitStack) -> None:
         """Start the real nodes, and wait until they are ready."""
+        await asyncio.to_thread(import_module, "sampan.cluster.nodes.real_nodes")
         from sampan.cluster.nodes.hollow_nodes import FLEET, node_user
+        from sampan.cluster.nodes.real_nodes import RealNodes
 
-        module = await asyncio.to_thread(import_module, "sampan.cluster.nodes.real_nodes")
         activity, is_created = Activity(), asyncio.Event()
         self._hold_clock_while_busy(running, activity.idle)
 
@@ -319,7 +331,7 @@ class Assembly:
             return Client(transport=self.transport.as_user(user), clock=self.clock, component=KUBELET)
 
         async def run() -> None:
-            self.real_nodes = module.RealNodes(
+            self.real_nodes = RealNodes(
                 config=self.config.nodes,
                 client=client_of(FLEET),
                 client_for=lambda name: client_of(node_user(name)),
@@ -432,19 +444,24 @@ class Assembly:
         activity = Activity()
         self._hold_clock_while_busy(running, activity.idle)
         await running.enter_async_context(_in_background(_SCHEDULER, self._schedule(activity)))
-        self.server.registry.components["scheduler"] = self._probe_of(_SCHEDULER)
+        self._process.checks.add("scheduler", self._probe_of(_SCHEDULER))
 
     async def _schedule(self, activity: Activity) -> None:
         with activity:
-            module, measuring, serving = await asyncio.to_thread(_scheduler_modules)
+            await asyncio.to_thread(_preload_scheduler)
+        from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
+        from sampan.scheduler.metrics import SchedulerMetrics
+        from sampan.scheduler.scheduler import COMPONENT, make_scheduler
+
         transport = self.transport.as_user(UserInfo(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
-        client = Client(transport=transport, clock=self.clock, component=module.COMPONENT, metrics=self._requests)
-        metrics = measuring.SchedulerMetrics(self.server.metrics)
-        explain = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)
-        self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_explain, explain))
+        client = Client(transport=transport, clock=self.clock, component=COMPONENT, metrics=self._requests)
+        metrics = SchedulerMetrics(self.server.metrics)
+        explain = functools.partial(_explain, ExplainEndpoint(lambda: self.scheduler, self.clock.now))
+        for path in (WHY, DECISIONS):
+            self._process.debug.add(path, explain)
 
         async def term() -> None:
-            self.scheduler = module.make_scheduler(
+            self.scheduler = make_scheduler(
                 client=client,
                 clock=self.clock,
                 config=await self._scheduler_config(),
@@ -481,16 +498,19 @@ class Assembly:
             running.callback(self.clock.on_idle(idle))
 
 
-def _scheduler_modules() -> list[Any]:
-    """Import the scheduler, and the modules that the API server needs for its requests. The call blocks, so run it in a
+def _preload_scheduler() -> None:
+    """Import the scheduler, and the kinds that the API server needs for its requests. The call blocks, so run it in a
     thread."""
-    import_module("sampan.scheduler.plugins.registry").preload()
-    for plural in ("pods", "nodes", "replicationcontrollers", "replicasets", "persistentvolumes", "resourceclaims"):
-        import_module(f"sampan.apiserver.registry.kinds.{plural}")
-    return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.explain_endpoint")]
+    from sampan.scheduler.plugins.registry import preload
+
+    preload()
+    for group, plural in _SCHEDULED_KINDS:
+        find_behaviour(group, plural)
+    for module in ("scheduler", "metrics", "explain.explain_endpoint"):
+        import_module(f"sampan.scheduler.{module}")
 
 
-async def _explain(endpoint: Any, call: Call) -> ApiResponse:
+async def _explain(endpoint: ExplainEndpoint, call: Call) -> ApiResponse:
     """Return the scheduler's response about a pod as a response of the API server."""
     from sampan.apiserver.response.responses import RawResponse
 

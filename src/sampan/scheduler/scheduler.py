@@ -24,7 +24,7 @@ from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
-from sampan.scheduler.cycle.binder import Binder
+from sampan.scheduler.cycle.binding_cycle import BindingCycle
 from sampan.scheduler.cycle.decision_recorder import COMPONENT, DecisionHistory, DecisionRecorder, PodEventRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler, PreemptionExecutor
 from sampan.scheduler.cycle.pod_group_cycle import PodGroupCycle
@@ -34,8 +34,8 @@ from sampan.scheduler.event_handlers import LIVING, EventHandlers
 from sampan.scheduler.extenders.extender_chain import NAME as EXTENDER
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.framework.cluster_event import ClusterEventPublisher
-from sampan.scheduler.framework.contract import Handle
 from sampan.scheduler.framework.framework import RoundRobin, SeededRandom
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import GaugeSource, SchedulerMetrics
 from sampan.scheduler.plugins.registry import make_framework
@@ -237,7 +237,7 @@ def _make_queue(core: _SchedulerCore, profiles: Profiles) -> SchedulingQueue:
 def _make_cycle(core: _SchedulerCore, profiles: Profiles, queue: SchedulingQueue) -> SchedulingCycle:
     pod_status = PodStatusWriter(client=core.client, clock=core.clock)
     failures = _make_failure_handler(core, queue, pod_status)
-    binder = Binder(
+    binding_cycle = BindingCycle(
         cache=core.cache,
         waiting=core.waiting,
         extenders=core.extenders,
@@ -264,7 +264,7 @@ def _make_cycle(core: _SchedulerCore, profiles: Profiles, queue: SchedulingQueue
         cache=core.cache,
         queue=queue,
         nominator=core.nominator,
-        binder=binder,
+        binding_cycle=binding_cycle,
         failures=failures,
         decisions=core.decisions,
         turn_s=core.config.turn_s,
@@ -276,7 +276,7 @@ def _make_cycle(core: _SchedulerCore, profiles: Profiles, queue: SchedulingQueue
         group_cycle=group_cycle,
         table=core.table,
         queue=queue,
-        binder=binder,
+        binding_cycle=binding_cycle,
         failures=failures,
         decisions=core.decisions,
     )

@@ -19,8 +19,9 @@ from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.cache.scheduler_cache import Nominator
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.framework.cluster_event import ClusterEventPublisher
-from sampan.scheduler.framework.contract import CycleState, Handle, ScheduleResult
+from sampan.scheduler.framework.contract import CycleState, ScheduleResult
 from sampan.scheduler.framework.framework import RoundRobin, SeededRandom
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.plugins.registry import make_framework
 

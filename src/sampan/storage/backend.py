@@ -215,6 +215,10 @@ class Backend(Protocol):
     async def size(self) -> int:
         """Return the size of the store in bytes."""
 
+    async def idle(self) -> bool:
+        """Wait until nothing is written, deleted or compacted, for a virtual clock; return whether anything was. A
+        store outside of this process has a clock of its own, so nothing is waited for."""
+
     @property
     def is_shared(self) -> bool:
         """Whether other processes can use the same store."""
@@ -287,6 +291,9 @@ class WrappedBackend:
 
     async def size(self) -> int:
         return await self._inner.size()
+
+    async def idle(self) -> bool:
+        return await self._inner.idle()
 
     @property
     def is_shared(self) -> bool:

@@ -150,7 +150,7 @@ class FaultInjector:
         self._pipeline, self._scheme, self._on_loop = pipeline, scheme, on_loop
         self._faults: list[Fault] = []
         self._watches: WeakKeyDictionary[Watcher, Call] = WeakKeyDictionary()
-        pipeline.interceptor = self
+        pipeline.use_interceptor(self)
 
     def make_fault(self, rule: FaultRule, effect: FaultEffect) -> Fault:
         """Return a fault, which is not active yet. Raise ValueError if its rule selects no resource."""

@@ -14,7 +14,9 @@ def names(disabled: tuple[str, ...] = (), enabled: tuple[str, ...] = ()) -> list
 
 
 def test_every_plugin_has_the_name_it_is_listed_under() -> None:
-    context = PluginContext(metrics=AdmissionMetrics(metrics=Metrics()), tolerations=TolerationDefaults())
+    context = PluginContext(
+        metrics=AdmissionMetrics(metrics=Metrics()), tolerations=TolerationDefaults(), webhooks=None
+    )
     assert all(row.make(context).plugin.name == name for name, row in PLUGINS.items() if row.make is not None)
 
 

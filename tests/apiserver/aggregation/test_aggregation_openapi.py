@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.server import find_default_route_address
+from sampan.apiserver.server_address import find_default_route_address
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire, WireResponse

@@ -15,9 +15,10 @@ from aiohttp import web
 
 from sampan.apiserver.aggregation.controller import AggregationController
 from sampan.apiserver.aggregation.remote_api import RemoteApi
+from sampan.apiserver.aggregation.remote_groups import RemoteGroups
 from sampan.apiserver.metrics_api.api import NAME
 from sampan.apiserver.request.call import Call, Query, UserInfo
-from sampan.apiserver.server import find_default_route_address
+from sampan.apiserver.server_address import find_default_route_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request as ClientRequest
@@ -239,15 +240,16 @@ async def test_renewed_proxy_client_certificate_is_used(tmp_path: Path) -> None:
         client = (tmp_path / "client.crt", tmp_path / "client.key")
         _copy_key_pair(tmp_path / "remote", ADMIN, client)
         server = cluster_.server
+        remotes = RemoteGroups()
         controller = AggregationController(
-            pipeline=server.pipeline, upstream=server.upstream, client=client, metrics=Metrics()
+            pipeline=server.pipeline, upstream=server.upstream, remotes=remotes, client=client, metrics=Metrics()
         )
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())
-            await eventually(lambda: _sends_certificate_of(controller, remote, "kubernetes-admin"))
+            await eventually(lambda: _sends_certificate_of(remotes, remote, "kubernetes-admin"))
             _copy_key_pair(tmp_path / "remote", PROXY_CLIENT, client)
             controller.renew_client()
-            assert await _sends_certificate_of(controller, remote, "front-proxy-client")
+            assert await _sends_certificate_of(remotes, remote, "front-proxy-client")
             running.cancel()
 
 
@@ -256,9 +258,9 @@ def _copy_key_pair(keys: Path, name: str, client: tuple[Path, Path]) -> None:
         file.write_bytes((keys / f"{name}.{suffix}").read_bytes())
 
 
-async def _sends_certificate_of(controller: AggregationController, remote: RemoteServer, name: str) -> bool:
+async def _sends_certificate_of(remotes: RemoteGroups, remote: RemoteServer, name: str) -> bool:
     call = Call(method="GET", path=f"{METRICS}/nodes", query=Query(""), headers={}, user=UserInfo("ann"))
-    if await controller.serve(call) is None:
+    if await remotes.serve(call) is None:
         return False
     subject = remote.peers[-1] if remote.peers else None
     attributes: dict[str, str] = dict(pair for relative in subject or () for pair in relative)
@@ -348,7 +350,10 @@ async def test_apiservice_that_becomes_unavailable_is_counted(tmp_path: Path) ->
         await register(cluster_, remote.port, insecureSkipTLSVerify=True)
         metrics = Metrics()
         server = cluster_.server
-        controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, metrics=metrics)
+        remotes = RemoteGroups()
+        controller = AggregationController(
+            pipeline=server.pipeline, upstream=server.upstream, remotes=remotes, metrics=metrics
+        )
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())
 
@@ -356,8 +361,8 @@ async def test_apiservice_that_becomes_unavailable_is_counted(tmp_path: Path) ->
                 return line in metrics.text().splitlines()
 
             await eventually(lambda: is_shown(f'aggregator_unavailable_apiservice{{name="{REGISTRATION}"}} 0'))
-            await eventually(lambda: _is_followed(controller))
-            (remote_version,) = controller.remote_versions()["metrics.k8s.io"]
+            await eventually(lambda: _is_followed(remotes))
+            (remote_version,) = remotes.remote_versions()["metrics.k8s.io"]
             await remote_version.available.wait()
             await send(cluster_, "DELETE", f"{SLICES}/metrics-server-1")
             controller._use(remote_version, await controller._check(remote_version))
@@ -366,8 +371,8 @@ async def test_apiservice_that_becomes_unavailable_is_counted(tmp_path: Path) ->
             running.cancel()
 
 
-async def _is_followed(controller: AggregationController) -> bool:
-    return "metrics.k8s.io" in controller.remote_versions()
+async def _is_followed(remotes: RemoteGroups) -> bool:
+    return "metrics.k8s.io" in remotes.remote_versions()
 
 
 async def test_dead_apiservice_blocks_the_deletion_of_a_namespace_as_in_kubernetes() -> None:

@@ -43,7 +43,7 @@ class Store:
         obj = self.secret if kind == "Secret" else self.account
         return obj if obj is not None and (obj.metadata.namespace, obj.metadata.name) == (namespace, name) else None
 
-    async def record_use(self, secret: Secret, day: str) -> None:
+    def record_use(self, secret: Secret, day: str) -> None:
         self.recorded_uses.append((secret.metadata.name, day))
 
     def authenticate_token(self, token: str = TOKEN, *audiences: str) -> AuthenticationResponse | None:
@@ -52,7 +52,7 @@ class Store:
             audiences=("api",),
             objects=self,
             clock=VirtualClock(),
-            note=self.record_use,
+            record_use=self.record_use,
         )
         return asyncio.run(tokens.authenticate_token(token, audiences))
 

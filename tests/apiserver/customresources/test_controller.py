@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
+from sampan.apiserver.customresources.controller import DefinitionController
+from sampan.apiserver.customresources.metrics import CustomResourceMetrics
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing import Cluster
 from tests.apiserver.customresources.custom_resource_server import (
@@ -66,7 +67,9 @@ async def _is_established(client: InProcessClient) -> bool:
 async def test_a_definition_is_established_without_waiting() -> None:
     """Nothing sleeps or polls on the way: turns of the event loop are counted, which no other process can slow down."""
     async with in_process_client() as client, asyncio.timeout(60):
-        controller = DefinitionController(pipeline=client.pipeline, metrics=CustomResourceMetrics(metrics=Metrics()))
+        controller = DefinitionController(
+            pipeline=client.pipeline, webhooks=None, metrics=CustomResourceMetrics(metrics=Metrics())
+        )
         running = asyncio.create_task(controller.run())
         await controller.wait_synced()
         await client.create(DEFINITIONS, definition())

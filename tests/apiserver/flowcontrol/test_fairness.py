@@ -81,7 +81,7 @@ def test_full_priority_level_delays_only_its_own_requests() -> None:
             assert code == 200
 
         await set_shares(0)
-        levels = server.fairness.levels
+        levels = server.components.fairness.levels
         await eventually(
             lambda: asyncio.sleep(0, "global-default" in levels and levels["global-default"].limits.seats == 0)
         )
@@ -116,7 +116,7 @@ def test_flow_schema_of_a_missing_priority_level_is_dangling() -> None:
 
 def test_deleted_default_flow_schema_is_recreated() -> None:
     async def check(server: ApiServer, send: Send) -> None:
-        controller = FlowControlController(fairness=server.fairness, pipeline=server.pipeline)
+        controller = FlowControlController(fairness=server.components.fairness, pipeline=server.pipeline)
         assert not controller.has_outdated_defaults()
         await send(f"{ROOT}/flowschemas/catch-all", "DELETE")
         assert controller.has_outdated_defaults()
@@ -133,13 +133,13 @@ def test_large_lists_take_more_seats_and_dispatched_requests_are_counted() -> No
             body = {"metadata": {"name": f"map-{number}"}}
             await send("/api/v1/namespaces/default/configmaps", "POST", body)
         widths = []
-        original_width = server.fairness.width
+        original_width = server.components.fairness.width
 
         def record_width(call: Any) -> int:
             widths.append(original_width(call))
             return widths[-1]
 
-        server.fairness.width = record_width
+        server.components.fairness.width = record_width
         await send("/api/v1/configmaps", Accept="application/json", **AS_MAY)
         await send("/api/v1/configmaps?limit=10", **AS_MAY)
         await send("/api/v1/namespaces/default/configmaps/map-1", **AS_MAY)

@@ -114,6 +114,7 @@ async def open_site(
             authenticator=UnionAuthenticator([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),
             authorizer=usual_authorizers(server.registry),
             endpoints=server.pipeline.endpoints,
+            handlers=server.pipeline.handlers,
             nonresource_handlers={**nonresource_handlers(server.registry), "wait": wait_handler},
         )
         http = HttpServer(pipeline=pipeline, start_task=group.create_task, limits=limits)

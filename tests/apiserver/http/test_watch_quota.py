@@ -33,7 +33,7 @@ class Watches:
 
     def priority_level(self) -> PriorityLevel:
         """Return the priority level of users without a flow schema of their own."""
-        fairness = self.server._http.in_flight_limiter.fairness
+        fairness = self.server.components.http.in_flight_limiter.fairness
         assert fairness is not None
         return fairness.levels["global-default"]
 

@@ -9,7 +9,6 @@ from sampan.api.types.apiregistration_v1 import APIService, APIServiceSpec, Serv
 from sampan.api.types.core_v1 import Binding, Container, Namespace, ObjectReference, Pod, PodSpec, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.metrics_api import resource_metrics
-from sampan.cluster.nodes.local_kubelets import LocalKubelets
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
 from tests.controllers.cluster import Cluster, cluster
@@ -38,8 +37,7 @@ async def test_metrics_of_hollow_nodes_and_precedence_of_an_apiservice() -> None
         await running.client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
         await running.client.for_kind(ServiceAccount).create(account)
-        async with running.nodes("n1", "n2") as fleet:
-            running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
+        async with running.nodes("n1", "n2"):
             running.server.serve_metrics()
             for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2")):
                 await _pod(running, name, node, app=name)

@@ -7,7 +7,6 @@ from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.cluster.nodes.local_kubelets import LocalKubelets
 from tests.controllers.cluster import cluster
 
 _CONTROLLERS = ("deployment-controller", "replicaset-controller", "horizontal-pod-autoscaler-controller")
@@ -39,8 +38,7 @@ async def test_autoscaler_scales_by_the_cpu_usage_of_hollow_pods() -> None:
         await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
         await client.for_kind(ServiceAccount).create(account)
-        async with running.nodes("n1", "n2") as fleet, running.running_binder(), running.running(*_CONTROLLERS):
-            running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
+        async with running.nodes("n1", "n2"), running.running_binder(), running.running(*_CONTROLLERS):
             running.server.serve_metrics()
             await client.for_kind(Deployment).create(_deployment())
             await running.clock.advance(60)

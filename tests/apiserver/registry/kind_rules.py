@@ -9,8 +9,8 @@ from sampan.api.types.base import Object
 from sampan.api.values.times import format_time
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.registry.strategy_services import StrategyServices
 from sampan.apiserver.request.call import UserInfo
 
 NOW = 1_700_000_000.0
@@ -31,7 +31,7 @@ class Rules:
         self._behaviour, self._kind, self._spec = behaviour, kind, spec
         self._strategy = behaviour.strategy
         self._ctx = Context(
-            registry=cast(Registry, None), user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns"
+            services=cast(StrategyServices, None), user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns"
         )
 
     def create(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:

@@ -13,9 +13,13 @@ from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
+from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import ServiceRanges
+from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.strategy_services import make_strategy_services
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
@@ -39,13 +43,19 @@ class ApiServer:
     """An API server without HTTP: `await server.send("POST", path, value)` returns the status code and the decoded
     response; `warnings` has the warnings of the last response."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(
+        self, registry: Registry, *, ranges: ServiceRanges | None = None, signer: TokenSigner | None = None
+    ) -> None:
         self.registry, self.warnings = registry, list[str]()
+        self.services = make_strategy_services(registry, ranges=ranges)
         self.pipeline = Pipeline(
             scheme=registry.scheme,
             authenticator=_NoAuthenticator(),
             authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
-            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
+            endpoints=ApiEndpoints(
+                registry=registry, admission=AdmissionChain([]), services=self.services, token_signer=signer
+            ),
+            handlers=ResourceHandlers(find_builtin=find_handlers),
             nonresource_handlers={},
         )
         self._renderer = Renderer(endpoints=self.pipeline.endpoints)
@@ -109,9 +119,10 @@ async def open_servers(
                         backend=store,
                         clock=clock,
                         start_task=start,
-                        service_ranges=ranges,
-                        token_signer=signer,
-                    )
+                        make_behaviour=make_behaviour,
+                    ),
+                    ranges=ranges,
+                    signer=signer,
                 )
                 for _ in range(count)
             ]

@@ -14,8 +14,12 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
+from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.strategy_services import make_strategy_services
 from sampan.apiserver.request.call import Call, UserInfo
 from sampan.apiserver.response.responses import ApiResponse
 from sampan.host.clock import Clock, RealClock
@@ -83,7 +87,13 @@ async def open_pipelines(
             return tasks[-1]
 
         registries = [
-            Registry(scheme=scheme(), backend=backend, clock=clock or RealClock(), start_task=start)
+            Registry(
+                scheme=scheme(),
+                backend=backend,
+                clock=clock or RealClock(),
+                start_task=start,
+                make_behaviour=make_behaviour,
+            )
             for _ in range(count)
         ]
         try:
@@ -99,7 +109,10 @@ def _pipeline(registry: Registry) -> Pipeline:
         scheme=registry.scheme,
         authenticator=_NoAuthenticator(),
         authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
-        endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
+        endpoints=ApiEndpoints(
+            registry=registry, admission=AdmissionChain([]), services=make_strategy_services(registry)
+        ),
+        handlers=ResourceHandlers(find_builtin=find_handlers),
         nonresource_handlers={},
     )
 

@@ -22,7 +22,7 @@ def _deployment(replicas: int, *, ready: int = 0, label: str = "") -> Deployment
 
 
 def _context() -> Context:
-    return Context(registry=None, user=UserInfo("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    return Context(services=None, user=UserInfo("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
 
 
 def test_options_become_attributes_of_the_strategy() -> None:

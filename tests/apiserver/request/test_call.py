@@ -62,7 +62,7 @@ def test_warn_all_stops_once_the_warnings_are_full() -> None:
     warnings = Warnings()
     nothing: Any = None
     ctx = Context(
-        registry=nothing, user=nothing, now="", warn=warnings.add, has_enough_warnings=lambda: warnings.is_full
+        services=nothing, user=nothing, now="", warn=warnings.add, has_enough_warnings=lambda: warnings.is_full
     )
     ctx.warn_all(endless())
     assert warnings.is_full

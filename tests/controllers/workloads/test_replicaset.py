@@ -357,7 +357,7 @@ async def rejected_deletions(c: Cluster, status: int, count: int | None = None) 
         with injector.make_fault(rule, FaultEffect(error=status, message="denied by a test")) as fault:
             yield fault
     finally:
-        c.server.pipeline.interceptor = None
+        c.server.pipeline.use_interceptor(None)
 
 
 async def test_failed_deletion_does_not_block_the_next_one() -> None:

@@ -28,7 +28,8 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
-from sampan.apiserver.server import ApiServer, find_default_route_address
+from sampan.apiserver.server import ApiServer
+from sampan.apiserver.server_address import find_default_route_address
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.host.clock import RealClock
 from sampan.kubelet.server.auth import KubeletAuth

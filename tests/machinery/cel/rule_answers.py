@@ -9,8 +9,8 @@ from sampan.api.codec import json as json_codec
 from sampan.api.limits import CEL_COST, REQUEST_BODY_BYTES
 from sampan.api.schema.tree import from_openapi
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
-from sampan.apiserver.registry.crd.schemas import validate_schema
-from sampan.apiserver.registry.custom.rules import CheckedRule, RuleScope
+from sampan.apiserver.customresources.definitions.schemas import validate_schema
+from sampan.apiserver.customresources.objects.rules import CheckedRule, RuleScope
 from sampan.machinery.cel import CelError
 from sampan.machinery.cel.environment import Program
 from sampan.machinery.cel.runtime.values import NONE, OptionalValue

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sampan.apiserver.server import find_default_route_address
+from sampan.apiserver.server_address import find_default_route_address
 from sampan.testing import Cluster
 
 Object = dict[str, Any]

@@ -15,7 +15,8 @@ from sampan.api.types.resource_v1 import (
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
-from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import Code, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from tests.scheduler.devices.device_cluster import add_nodes_with_devices, named_claim, pod_with_claims
 from tests.scheduler.devices.device_world import DRIVER, device, exact_request, slice_of
 from tests.scheduler.running_scheduler import NAMESPACE, RunningScheduler, running_scheduler

@@ -27,4 +27,4 @@ class NamespaceAutoProvision:
         store.strategy.default(namespace)
         now = times.format_time(registry.clock.now())
         with suppress(errors.AlreadyExists):
-            await store.create(Context(registry=registry, user=attributes.user, now=now), namespace)
+            await store.create(Context(services=attributes.services, user=attributes.user, now=now), namespace)

@@ -48,6 +48,7 @@ from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from sampan.apiserver.admission.webhooks import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.telemetry.metrics import Metrics
 
 P = TypeVar("P")
@@ -60,6 +61,8 @@ class PluginContext:
 
     metrics: AdmissionMetrics
     tolerations: TolerationDefaults
+    webhooks: WebhookClients | None
+    """The client of admission webhooks; None if they cannot be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,20 @@ class _MeasuredPlugin(Protocol[P_co]):
 def _measured_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P]) -> PluginRow:
     return PluginRow(
         make=lambda context: register(make(metrics=context.metrics)), make_configured=None, is_default=True
+    )
+
+
+class _WebhookPlugin(Protocol[P_co]):
+    """The class of a plug-in that calls webhooks."""
+
+    def __call__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> P_co: ...
+
+
+def _webhook_row(register: Callable[[P], RegisteredPlugin], make: _WebhookPlugin[P]) -> PluginRow:
+    return PluginRow(
+        make=lambda context: register(make(clients=context.webhooks, metrics=context.metrics)),
+        make_configured=None,
+        is_default=True,
     )
 
 
@@ -147,9 +164,9 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "NodeDeclaredFeatureValidator": _row(register_validating, NodeDeclaredFeatureValidator),
     "PodResizeValidator": _row(register_validating, PodResizeValidator),
     "MutatingAdmissionPolicy": _measured_row(register_mutating, MutatingAdmissionPolicyPlugin),
-    "MutatingAdmissionWebhook": _measured_row(register_mutating, MutatingAdmissionWebhook),
+    "MutatingAdmissionWebhook": _webhook_row(register_mutating, MutatingAdmissionWebhook),
     "ValidatingAdmissionPolicy": _measured_row(register_validating, ValidatingAdmissionPolicyPlugin),
-    "ValidatingAdmissionWebhook": _measured_row(register_validating, ValidatingAdmissionWebhook),
+    "ValidatingAdmissionWebhook": _webhook_row(register_validating, ValidatingAdmissionWebhook),
     "ResourceQuota": _row(register_validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.from_config),
     "AlwaysDeny": _row(register_mutating_and_validating, AlwaysDenyAdmission, is_default=False),
 }
@@ -174,11 +191,14 @@ def default_plugins(
     *,
     metrics: Metrics | None = None,
     tolerations: TolerationDefaults | None = None,
+    webhooks: WebhookClients | None = None,
 ) -> list[RegisteredPlugin]:
     """Return the enabled plug-ins: the default ones and `enabled`, without `disabled`."""
     settings = configurations or {}
     context = PluginContext(
-        metrics=AdmissionMetrics(metrics=metrics or Metrics()), tolerations=tolerations or TolerationDefaults()
+        metrics=AdmissionMetrics(metrics=metrics or Metrics()),
+        tolerations=tolerations or TolerationDefaults(),
+        webhooks=webhooks,
     )
     check_names((*enabled, *disabled, *settings))
     names = [name for name, row in PLUGINS.items() if (row.is_default or name in enabled) and name not in disabled]

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,17 +14,16 @@ from sampan.api.semantics.conditions import find_condition
 from sampan.api.semantics.endpoint_slices import has_ready_endpoint
 from sampan.api.types.apiregistration_v1 import APIService, APIServiceCondition
 from sampan.api.types.core_v1 import Service
-from sampan.api.types.meta_v1 import APIResource
 from sampan.api.values import times
 from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, resource_list
-from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi
+from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi
 from sampan.apiserver.aggregation.registrations import LocalRegistrations
 from sampan.apiserver.aggregation.remote_api import ClientFiles, RemoteApi, download_openapi
+from sampan.apiserver.aggregation.remote_groups import RemoteGroups, RemoteGroupVersion
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.proxy.proxied import list_slices
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.patches import MERGE_PATCH
-from sampan.apiserver.response.responses import ApiResponse, RawResponse
 from sampan.machinery import errors
 from sampan.machinery.telemetry.metrics import Metrics, Sample
 from sampan.storage.backend import StorageError
@@ -52,37 +50,19 @@ _FAILED_OPENAPI_S = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """The pauses after the first, second, ... failed read in a row of the OpenAPI documents of a service."""
 
 
-@dataclass(slots=True)
-class RemoteGroupVersion:
-    """A group version that another server serves."""
-
-    service: APIService
-    api: RemoteApi
-    available: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    resources: Sequence[APIResource] = ()
-    """The resources as of the last successful check."""
-    openapi: RemoteOpenApi = field(default_factory=RemoteOpenApi)
-    """The OpenAPI documents as of the last successful read."""
-    tasks: list[asyncio.Task[None]] = field(default_factory=list, repr=False)
-
-    @property
-    def is_available(self) -> bool:
-        return self.available.is_set()
-
-    def is_for(self, service: APIService) -> bool:
-        """Whether `service` is the same APIService with an unchanged spec, so that requests are still proxied
-        correctly."""
-        return self.service.metadata.uid == service.metadata.uid and self.service.spec == service.spec
-
-
 class AggregationController:
     def __init__(
-        self, *, pipeline: Pipeline, upstream: UpstreamClient, client: ClientFiles | None = None, metrics: Metrics
+        self,
+        *,
+        pipeline: Pipeline,
+        upstream: UpstreamClient,
+        remotes: RemoteGroups,
+        client: ClientFiles | None = None,
+        metrics: Metrics,
     ) -> None:
         """`client` is the certificate and key of this server as a front proxy."""
-        self._pipeline, self._upstream, self._client = pipeline, upstream, client
+        self._pipeline, self._upstream, self._remotes, self._client = pipeline, upstream, remotes, client
         self._registry = pipeline.endpoints.registry
-        self._remotes: dict[tuple[str, str], RemoteGroupVersion] = {}
         self._registrations = LocalRegistrations(pipeline=pipeline)
         metrics.function(
             "aggregator_unavailable_apiservice",
@@ -95,46 +75,12 @@ class AggregationController:
             "How often APIServices became unavailable, by name and reason.",
             ("name", "reason"),
         )
-        self.generation = 0
-        """Incremented with every change of the discovery documents."""
-
-    # -- requests ----------------------------------------------------------------------------------------------------
-
-    async def serve(self, call: Call) -> ApiResponse | None:
-        """Return the response of another server to a request for its group version; None if this server serves it."""
-        parts = call.path.split("/", 4)
-        remote = self._remotes.get((parts[2], parts[3])) if len(parts) > 3 and parts[1] == "apis" else None
-        if remote is None:
-            return None
-        if not remote.is_available:
-            headers = {"X-Content-Type-Options": "nosniff"}
-            return RawResponse(b"service unavailable\n", code=503, headers=headers)
-        return await remote.api.serve(call)
-
-    def remote_versions(self) -> dict[str, list[RemoteGroupVersion]]:
-        """Return the group versions of other servers by group, ordered by priority."""
-        groups: dict[str, list[RemoteGroupVersion]] = {}
-        for (group, _), remote in sorted(self._remotes.items()):
-            groups.setdefault(group, []).append(remote)
-        for versions in groups.values():
-            versions.sort(key=lambda remote: -remote.service.spec.versionPriority)
-        return groups
-
-    def openapi_documents(self) -> Mapping[str, RemoteOpenApi]:
-        """Return the OpenAPI documents of other servers that are available, by the name of the v3 document."""
-        remotes = [remote for versions in self.remote_versions().values() for remote in versions]
-        remotes.sort(key=lambda remote: -remote.service.spec.groupPriorityMinimum)
-        return {_document_name(remote.service): remote.openapi for remote in remotes if remote.is_available}
-
-    async def serve_openapi(self, call: Call, name: str) -> ApiResponse:
-        """Proxy a request for the v3 document of a group version, which `openapi_documents` lists."""
-        _, group, version = name.split("/")
-        return await self._remotes[group, version].api.serve(call)
 
     def renew_client(self) -> None:
         """Reload the client certificate of this server."""
-        for remote in self._remotes.values():
-            remote.api = self._make_api(remote.service)
+        for versions in self._remotes.remote_versions().values():
+            for remote in versions:
+                remote.api = self._make_api(remote.service)
 
     def _make_api(self, service: APIService) -> RemoteApi:
         return RemoteApi(registry=self._registry, upstream=self._upstream, service=service, client=self._client)
@@ -168,7 +114,7 @@ class AggregationController:
             for service in services
             if service.spec.service is not None
         }
-        for key in [key for key in self._remotes if key not in remote_services]:
+        for key in self._remotes.group_versions() - remote_services.keys():
             self._forget(key)
         for key, service in remote_services.items():
             known = self._remotes.get(key)
@@ -177,16 +123,14 @@ class AggregationController:
                 continue
             if known is not None:
                 self._forget(key)
-            remote = self._remotes[key] = RemoteGroupVersion(service, self._make_api(service))
+            remote = RemoteGroupVersion(service, self._make_api(service))
+            self._remotes.add(key, remote)
             remote.tasks.append(group.create_task(self._keep_checking(remote)))
             remote.tasks.append(group.create_task(self._keep_openapi(remote)))
-            self.generation += 1
 
     def _forget(self, key: tuple[str, str]) -> None:
-        remote = self._remotes.pop(key)
-        for task in remote.tasks:
+        for task in self._remotes.remove(key).tasks:
             task.cancel()
-        self.generation += 1
 
     # -- availability ------------------------------------------------------------------------------------------------
 
@@ -210,7 +154,7 @@ class AggregationController:
             else:
                 remote.available.clear()
                 self._failures.labels(remote.service.metadata.name, condition.reason).inc()
-            self.generation += 1
+            self._remotes.record_change()
 
     async def _check(self, remote: RemoteGroupVersion) -> APIServiceCondition:
         reference = remote.service.spec.service
@@ -257,7 +201,7 @@ class AggregationController:
             )
         if resources != remote.resources:
             remote.resources = resources
-            self.generation += 1
+            self._remotes.record_change()
         return APIServiceCondition(type=AVAILABLE, status="True", reason="Passed", message="all checks passed")
 
     async def _keep_openapi(self, remote: RemoteGroupVersion) -> None:
@@ -298,10 +242,6 @@ class AggregationController:
         headers = {"Content-Type": MERGE_PATCH, "User-Agent": "kube-aggregator"}
         call = Call(method="PATCH", path=path, query=Query(""), headers=headers, body=body, user=SYSTEM)
         await self._pipeline.serve_as(call)
-
-
-def _document_name(service: APIService) -> str:
-    return f"apis/{service.spec.group}/{service.spec.version}"
 
 
 def _make_unavailable_condition(reason: str, message: str) -> APIServiceCondition:

@@ -55,13 +55,13 @@ def authenticators(
     keys: Sequence[VerificationKey],
     *,
     oidc: OidcTokens | None,
-    note: RecordTokenUse,
+    record_token_use: RecordTokenUse,
     metrics: Metrics,
 ) -> UnionAuthenticator:
-    """Return the chain of authenticators. `note` records the last use of a token on its secret."""
+    """Return the chain of authenticators. `record_token_use` records the last use of a token on its secret."""
     return UnionAuthenticator(
         list(_make_request_authenticators(config, metrics)),
-        tokens=list(_tokens(config, registry, keys, oidc, note)),
+        tokens=list(_tokens(config, registry, keys, oidc, record_token_use)),
         allows_anonymous=config.allows_anonymous,
         anonymous_paths=config.anonymous_paths,
     )
@@ -82,7 +82,7 @@ def _tokens(
     registry: Registry,
     keys: Sequence[VerificationKey],
     oidc: OidcTokens | None,
-    note: RecordTokenUse,
+    record_token_use: RecordTokenUse,
 ) -> Iterator[TokenAuthenticator]:
     """Return the token authenticators, local ones before those that call other services."""
     own, clock = audiences(config), registry.clock
@@ -91,7 +91,11 @@ def _tokens(
     if keys:
         yield _account_tokens(config, registry, keys)
         yield LegacyTokens(
-            keys=keys, audiences=own, objects=RegistryObjectGetter(registry=registry), clock=clock, note=note
+            keys=keys,
+            audiences=own,
+            objects=RegistryObjectGetter(registry=registry),
+            clock=clock,
+            record_use=record_token_use,
         )
     if config.has_bootstrap_tokens:
         bootstrap = BootstrapTokens(objects=RegistryObjectGetter(registry=registry), clock=clock)

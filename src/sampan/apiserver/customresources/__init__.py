@@ -1,12 +1,8 @@
-"""Custom resources: from CustomResourceDefinitions to resources that are served.
+"""Custom resources: from CustomResourceDefinitions to resources that are served, and the objects of these.
 
-`definition` decodes a definition and decides about its names, `resources` declares its resources with their behavior,
-`controller` keeps the served resources, the conditions and the finalizer in step with the stored definitions. The
-handling of custom objects (strategies, validation, conversion) is in `sampan.apiserver.registry.custom`. The
-counterpart is `k8s.io/apiextensions-apiserver/pkg/controller` with `pkg/apiserver/customresource_handler.go`.
+`definitions` decodes and validates definitions and decides about their names. `controller` keeps the served resources,
+the conditions and the finalizer in step with the stored definitions; `resources` declares the resources of a definition
+with their behavior. `objects` is what strategy, validation, subresources and conversion of custom objects add to the
+store; the registry uses it without knowing any definition, so this package imports neither of them. The counterpart is
+`k8s.io/apiextensions-apiserver`.
 """
-
-from sampan.apiserver.customresources.controller import DefinitionController
-from sampan.apiserver.registry.custom.metrics import CustomResourceMetrics
-
-__all__ = ["CustomResourceMetrics", "DefinitionController"]

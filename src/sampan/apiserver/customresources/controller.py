@@ -22,7 +22,7 @@ from sampan.api.types.apiextensions_v1 import (
 )
 from sampan.api.values import times
 from sampan.apiserver.bootstrap import SYSTEM
-from sampan.apiserver.customresources.definition import (
+from sampan.apiserver.customresources.definitions.definition import (
     GROUP,
     KIND,
     TERMINATING,
@@ -32,11 +32,11 @@ from sampan.apiserver.customresources.definition import (
     decode_definition,
     set_condition,
 )
+from sampan.apiserver.customresources.metrics import CustomResourceMetrics, RegenerationReason
+from sampan.apiserver.customresources.objects.conversion_webhook import ReviewedConversion
+from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
+from sampan.apiserver.customresources.objects.stored_versions import NoneConversion, ValueConversion
 from sampan.apiserver.customresources.resources import CustomResource, declare_behaviour, declare_resource
-from sampan.apiserver.registry.custom.conversion_webhook import ReviewedConversion
-from sampan.apiserver.registry.custom.custom_schema import CustomSchema
-from sampan.apiserver.registry.custom.metrics import CustomResourceMetrics, RegenerationReason
-from sampan.apiserver.registry.custom.stored_versions import NoneConversion, ValueConversion
 from sampan.apiserver.registry.kinds.customresourcedefinitions import CLEANUP_FINALIZER, ESTABLISHED
 from sampan.apiserver.registry.store import Store
 from sampan.apiserver.request.call import Call, Query
@@ -47,6 +47,7 @@ from sampan.storage.cacher import CacheError, CacheItem, WatchQuery
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline
+    from sampan.apiserver.webhooks.client import WebhookClients
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +68,9 @@ class _ServedDefinition(NamedTuple):
 
 
 class DefinitionController:
-    def __init__(self, *, pipeline: Pipeline, metrics: CustomResourceMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, *, pipeline: Pipeline, webhooks: WebhookClients | None, metrics: CustomResourceMetrics) -> None:
+        """`webhooks` calls conversion webhooks; None if they cannot be called."""
+        self._webhooks, self._metrics = webhooks, metrics
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
         self._scheme = self._registry.scheme
         self._names: dict[str, tuple[str, CustomResourceDefinitionNames]] = {}
@@ -165,7 +167,7 @@ class DefinitionController:
                 log.warning("custom resource definition %s is not served: the resource is built in", name)
                 continue
             resources.append(custom)
-            self._registry.set_behaviour(custom.resource, custom.behaviour)
+            self._use(custom)
             self._scheme.add(custom.resource)
         self._served[name] = _ServedDefinition(identity, definition.is_terminating, resources)
         for custom in resources:
@@ -200,15 +202,19 @@ class DefinitionController:
         created any more. Return the served definition."""
         versions = {version.name: version for version in definition.spec.versions}
         resources = []
-        for resource, behaviour in served.resources:
+        for resource, behaviour, _ in served.resources:
             assert behaviour.stored_version is not None
             new = declare_behaviour(definition, versions[resource.version], resource, behaviour.stored_version)
-            self._registry.set_behaviour(resource, new)
-            resources.append(CustomResource(resource, new))
+            self._use(new)
+            resources.append(new)
         return _ServedDefinition(served.identity, definition.is_terminating, resources)
 
+    def _use(self, custom: CustomResource) -> None:
+        self._registry.set_behaviour(custom.resource, custom.behaviour)
+        self._pipeline.handlers.add(custom.resource, custom.handlers)
+
     def _conversion(self, definition: ResourceDefinition) -> ValueConversion:
-        declared, clients = definition.spec.conversion, self._registry.webhooks
+        declared, clients = definition.spec.conversion, self._webhooks
         if declared is None or declared.strategy != "Webhook" or declared.webhook is None or clients is None:
             return NoneConversion()
         return ReviewedConversion(
@@ -220,6 +226,7 @@ class DefinitionController:
         for custom in served.resources if served is not None else ():
             self._scheme.remove(custom.resource)
             self._registry.forget(custom.resource)
+            self._pipeline.handlers.remove(custom.resource)
 
     def _forget(self, name: str) -> None:
         """Stop serving a definition that was removed. Its names are free, so the other definitions of its group are

@@ -13,11 +13,13 @@ from sampan.api.scheme import version_rank
 from sampan.api.types.apiextensions_v1 import CustomResourceColumnDefinition
 from sampan.api.unstructured import Unstructured
 from sampan.api.values import ages, times
-from sampan.apiserver.customresources.definition import DefinitionVersion, ResourceDefinition
+from sampan.apiserver.customresources.definitions.definition import DefinitionVersion, ResourceDefinition
+from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
+from sampan.apiserver.customresources.objects.scale import CustomScaled
+from sampan.apiserver.customresources.objects.stored_versions import StoredVersion, ValueConversion
+from sampan.apiserver.customresources.objects.strategy import CustomStrategy, ScalePaths, status_views
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.custom.custom_schema import CustomSchema
-from sampan.apiserver.registry.custom.stored_versions import StoredVersion, ValueConversion
-from sampan.apiserver.registry.custom.strategy import CustomScaled, CustomStrategy, ScalePaths, status_views
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import NAME
@@ -31,6 +33,7 @@ _CHANGE = ("get", "patch", "update")
 class CustomResource(NamedTuple):
     resource: Resource
     behaviour: ResourceBehaviour
+    handlers: Handlers
 
 
 def declare_resource(
@@ -68,12 +71,13 @@ def declare_resource(
         schemas={f"{spec.group}/{name}": schema for name, schema in schemas.items()},
         conversion=conversion,
     )
-    return CustomResource(resource, declare_behaviour(definition, version, resource, stored_version))
+    return declare_behaviour(definition, version, resource, stored_version)
 
 
 def declare_behaviour(
     definition: ResourceDefinition, version: DefinitionVersion, resource: Resource, stored_version: StoredVersion
-) -> ResourceBehaviour:
+) -> CustomResource:
+    """Return the resource with its behavior and handlers."""
     schema = resource.schema
     assert isinstance(schema, CustomSchema)
     scale = version.subresources.scale if version.subresources is not None else None
@@ -85,14 +89,15 @@ def declare_behaviour(
         scale=paths,
         is_terminating=definition.is_terminating,
     )
-    return ResourceBehaviour(
+    behaviour = ResourceBehaviour(
         strategy=strategy,
         views=status_views(resource, strategy),
-        handlers={"scale": CustomScaled(strategy=strategy, paths=paths).serve} if paths is not None else {},
         deprecation=_deprecation(definition, version) if version.deprecated else "",
         replicas_paths=_replicas_paths(definition),
         stored_version=stored_version,
     )
+    handlers: Handlers = {"scale": CustomScaled(strategy=strategy, paths=paths).serve} if paths is not None else {}
+    return CustomResource(resource, behaviour, handlers)
 
 
 def _subresources(version: DefinitionVersion, kind: str) -> Sequence[Subresource]:

@@ -14,9 +14,10 @@ from sampan.api.schema.tree import from_openapi
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.handlers import Handler
 from sampan.apiserver.metrics_api import resource_metrics
 from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, KubeletSummaries, Value
-from sampan.apiserver.registry.behaviour import Handler, ResourceBehaviour
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.request import options
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.negotiation import JSON, TABLE
@@ -126,7 +127,8 @@ class MetricsApi:
                 continue
             if not is_served:
                 scheme.add(resource)
-            self._registry.set_behaviour(resource, ResourceBehaviour(handlers={"": handlers[resource.plural]}))
+            self._registry.set_behaviour(resource, ResourceBehaviour())
+            self._pipeline.handlers.add(resource, {"": handlers[resource.plural]})
 
     def _handlers(self) -> dict[str, Handler] | None:
         """Return the handlers by plural; None while the API is not served."""

@@ -54,7 +54,7 @@ class KubeletSummaries:
 
     async def _fetch(self, node: str) -> Summary:
         kubelets = self._upstream.kubelets
-        if (local := kubelets.local(node)) is not None:
+        if (local := kubelets.find_local(node)) is not None:
             return await local.summary()
         summary = json_codec.read_any(await self._upstream.read(await kubelets.location(node), _PATH))
         if not isinstance(summary, dict):

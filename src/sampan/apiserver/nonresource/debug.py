@@ -30,17 +30,29 @@ if TYPE_CHECKING:
 Handler = Callable[["Call"], Awaitable["ApiResponse"]]
 
 
+class DebugHandlers:
+    """The handlers below /debug of the components in this process, by their full path. A component adds its own when it
+    starts."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, Handler] = {}
+
+    def add(self, path: str, handler: Handler) -> None:
+        self._by_path[path] = handler
+
+    def find(self, path: str) -> Handler | None:
+        return self._by_path.get(path)
+
+
 class DebugHandler:
-    def __init__(self, *handlers: Mapping[str, Handler]) -> None:
-        """Each mapping has the handlers by their full path. It may change while the server runs."""
-        self._handlers = handlers
+    def __init__(self, own: Mapping[str, Handler], others: DebugHandlers) -> None:
+        """`own` has the handlers of the server itself, by their full path."""
+        self._own, self._others = own, others
 
     async def handle(self, call: Call) -> ApiResponse:
         path = call.path.rstrip("/")
-        for handlers in self._handlers:
-            if path in handlers:
-                return await handlers[path](call)
-        return path_not_found()
+        handler = self._own.get(path) or self._others.find(path)
+        return await handler(call) if handler is not None else path_not_found()
 
 
 FLIGHT_RECORDER_PATH = "/debug/flightrecorder"

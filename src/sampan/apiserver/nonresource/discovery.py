@@ -37,7 +37,7 @@ class RemoteVersion(Protocol):
     def is_available(self) -> bool: ...
 
 
-class RemoteGroups(Protocol):
+class RemoteDiscovery(Protocol):
     """The API groups of other servers."""
 
     @property
@@ -49,10 +49,8 @@ class RemoteGroups(Protocol):
 
 
 class DiscoveryHandler:
-    def __init__(
-        self, *, scheme: Scheme, address: Callable[[], str], remote: Callable[[], RemoteGroups | None] = lambda: None
-    ) -> None:
-        self._scheme, self._address, self._remote = scheme, address, remote
+    def __init__(self, *, scheme: Scheme, address: Callable[[], str], remotes: RemoteDiscovery | None = None) -> None:
+        self._scheme, self._address, self._remotes = scheme, address, remotes
         self._kept: dict[str, bytes] = {}
         self._generation = (-1, -1)
         self._group_pieces: dict[tuple[str, str], tuple[int, int, bytes]] = {}
@@ -156,8 +154,7 @@ class DiscoveryHandler:
                 del self._group_pieces[key, group]
 
     def _remote_generation(self) -> int:
-        remote = self._remote()
-        return remote.generation if remote is not None else 0
+        return self._remotes.generation if self._remotes is not None else 0
 
     def _group_list(self) -> bytes:
         self._forget_removed_groups()
@@ -184,8 +181,7 @@ class DiscoveryHandler:
         return json_codec.encode(_group_discovery(self._scheme, group, self._remote_versions().get(group, ())))
 
     def _remote_versions(self) -> Mapping[str, Sequence[RemoteVersion]]:
-        remote = self._remote()
-        return remote.remote_versions() if remote is not None else {}
+        return self._remotes.remote_versions() if self._remotes is not None else {}
 
     def _groups(self) -> list[str]:
         """Return the groups of this server and of other servers by priority, without the core group."""

@@ -10,11 +10,12 @@ from sampan.apiserver.nonresource.debug import (
     SLIS_PATH,
     STORE_STATUS_PATH,
     DebugHandler,
+    DebugHandlers,
     FlightRecorderHandler,
     MetricsHandler,
     StoreStatusHandler,
 )
-from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteGroups
+from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteDiscovery
 from sampan.apiserver.nonresource.health import HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
 from sampan.apiserver.nonresource.openapi.handler import RemoteDocuments
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from sampan.machinery.telemetry.metrics import Metrics
 
 
-class AggregatedServers(RemoteGroups, RemoteDocuments, Protocol):
+class AggregatedServers(RemoteDiscovery, RemoteDocuments, Protocol):
     """The API groups and OpenAPI documents of other servers, which are added to those of this server."""
 
 
@@ -47,16 +48,15 @@ def nonresource_handlers(
     component_failures: Callable[[], Mapping[str, str]] = dict,
     metrics: Metrics | None = None,
     recorder: FlightRecorder | None = None,
-    debug: Mapping[str, NonResourceHandler] | None = None,
+    debug: DebugHandlers | None = None,
     openid: OpenIdHandler | None = None,
-    remote: Callable[[], AggregatedServers | None] = lambda: None,
+    remotes: AggregatedServers | None = None,
 ) -> Mapping[str, NonResourceHandler]:
     """Return the handlers by the first element of their path. `address` returns where clients reach the server
     (host:port); `checks` are additional health checks, `live_checks` do not apply to readiness, and the ready checks
-    only to that, before or after the others. `component_failures` is that of `HealthHandler`. `debug` are further
-    handlers below /debug by their full path, looked up on each request. `remote` returns the other servers that
-    serve API groups."""
-    discovery = DiscoveryHandler(scheme=registry.scheme, address=address, remote=remote)
+    only to that, before or after the others. `component_failures` is that of `HealthHandler`. `debug` has
+    further handlers below /debug. `remotes` are the API groups and documents of other servers."""
+    discovery = DiscoveryHandler(scheme=registry.scheme, address=address, remotes=remotes)
     backend, slis = registry.backend, HealthMetrics()
     health = HealthHandler(
         live=[PING, LOG, *live_checks, store_check(backend), *checks],
@@ -77,7 +77,7 @@ def nonresource_handlers(
         "apis": discovery.groups,
         "healthz": health.handle,
         "livez": health.handle,
-        "openapi": OpenApiHandler(registry=registry, remote=remote).handle,
+        "openapi": OpenApiHandler(registry=registry, remotes=remotes).handle,
         "readyz": health.handle,
         "version": version,
     }
@@ -89,7 +89,7 @@ def nonresource_handlers(
                 FLIGHT_RECORDER_PATH: FlightRecorderHandler(recorder).handle,
                 STORE_STATUS_PATH: StoreStatusHandler(registry).handle,
             },
-            debug if debug is not None else {},
+            debug if debug is not None else DebugHandlers(),
         ).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle

@@ -85,18 +85,19 @@ class LocalKubelet(Protocol):
     async def summary(self) -> Mapping[str, Any]: ...
 
 
-Locals = Callable[[str], LocalKubelet | None]
+FindLocalKubelet = Callable[[str], LocalKubelet | None]
 """Returns the kubelet of a node by name, if it runs in this process."""
 
 
-def _find_no_kubelet(node: str) -> LocalKubelet | None:
+def find_no_kubelet(node: str) -> LocalKubelet | None:
     return None
 
 
 class Kubelets:
-    def __init__(self, *, registry: Registry, access: KubeletAccess) -> None:
-        self._registry, self.access = registry, access
-        self.local: Locals = _find_no_kubelet
+    def __init__(
+        self, *, registry: Registry, access: KubeletAccess, find_local: FindLocalKubelet = find_no_kubelet
+    ) -> None:
+        self._registry, self.access, self.find_local = registry, access, find_local
         self._tls: ssl.SSLContext | None = None
 
     async def node(self, name: str) -> Node:

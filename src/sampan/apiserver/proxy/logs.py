@@ -78,7 +78,7 @@ async def _pieces(
 ) -> AsyncGenerator[bytes, None]:
     """Return the pieces of the log. The first may be empty: it means that the kubelet has accepted the request."""
     meta = pod.metadata
-    local = upstream.kubelets.local(pod.spec.nodeName)
+    local = upstream.kubelets.find_local(pod.spec.nodeName)
     if local is not None:
         log_stream = local.log(meta.namespace, meta.name, container, query)
         try:

@@ -48,7 +48,7 @@ async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     if port is None:
         raise errors.bad_request(f'invalid node request "{call.name}"')
     name = await _node_name(endpoints, target.name)
-    if upstream.kubelets.local(name) is not None and is_kubelet_port(await upstream.kubelets.node(name), port):
+    if upstream.kubelets.find_local(name) is not None and is_kubelet_port(await upstream.kubelets.node(name), port):
         return StreamedResponse(lambda request: _local(request, upstream, name))
     location = await upstream.kubelets.location(name)
     await upstream.kubelets.check_reachable(location.host)

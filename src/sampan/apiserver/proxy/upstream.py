@@ -112,7 +112,7 @@ class UpstreamClient:
 
     async def forward_to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
         """Forward a request to a path of a node's kubelet."""
-        if (local := self.kubelets.local(node)) is not None:
+        if (local := self.kubelets.find_local(node)) is not None:
             return await local.handle(request.clone(rel_url=URL(target, encoded=True)))
         return await self.forward(request, await self.kubelets.location(node), target, None)
 

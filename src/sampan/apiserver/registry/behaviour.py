@@ -3,7 +3,7 @@ generic behavior of kinds without rules of their own: the status is a subresourc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,7 @@ from sampan.machinery.apply import AllFieldsFilter, ExcludedFieldsFilter, FieldF
 from sampan.machinery.apply.sets import Path
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import ApiEndpoints
-    from sampan.apiserver.registry.custom.stored_versions import StoredVersion
-    from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import ApiResponse
-
-
-Handler = Callable[["ApiEndpoints", "Call"], Awaitable["ApiResponse"]]
-"""Serves a subresource that is not a view of the object: binding, eviction, token, scale, log, exec."""
+    from sampan.apiserver.customresources.objects.stored_versions import StoredVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +24,6 @@ class ResourceBehaviour:
     strategy: Strategy = field(default_factory=Strategy)
     views: Mapping[str, Strategy] = field(default_factory=dict)
     """Strategies of subresources that show the object itself: status, ephemeralcontainers, resize, finalize."""
-    handlers: Mapping[str, Handler] = field(default_factory=dict)
-    """Handlers of other subresources; the key "" stands for a resource that is not stored (reviews)."""
     deprecation: str = ""
     """A warning in every response of the resource."""
     replicas_paths: dict[str, Path] = field(default_factory=dict)

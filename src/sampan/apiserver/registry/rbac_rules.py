@@ -22,7 +22,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.registry import AuthServices
+    from sampan.apiserver.registry.strategy_services import AuthServices
 
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")
@@ -155,7 +155,7 @@ _AGGREGATES = "must have cluster-admin privileges to use the aggregationRule"
 
 async def check_escalation(ctx: Context, obj: Any, old: Any | None) -> None:
     """Raise Forbidden if the user may not write this role or binding. This runs before validation."""
-    security = ctx.registry.security
+    security = ctx.services.security
     if security is None or MASTERS in ctx.user.groups or _is_housekeeping(obj, old):
         return
     if obj.kind.endswith("Binding"):

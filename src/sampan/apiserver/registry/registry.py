@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField
 from sampan.api.schema import schemas
 from sampan.api.scheme import Scheme, type_for
-from sampan.apiserver.authn.authenticator import UnionTokenAuthenticator
-from sampan.apiserver.authz import UnionAuthorizer
-from sampan.apiserver.authz.rbac import RbacIndex
-from sampan.apiserver.registry.allocation.addresses import AddressAllocator
-from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
-from sampan.apiserver.registry.allocation.ranges import ServiceRanges
-from sampan.apiserver.registry.behaviour import ResourceBehaviour, make_generic_behaviour
+from sampan.apiserver.customresources.objects.stored_versions import ConvertingBackend
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
-from sampan.apiserver.registry.custom import strategy as custom
-from sampan.apiserver.registry.custom.stored_versions import ConvertingBackend
-from sampan.apiserver.registry.kinds import find_behaviour
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.apiserver.registry.strategy import Strategy
 from sampan.host.clock import Clock
 from sampan.host.linux.process_resources import MemoryTrimmer
-from sampan.host.worker_thread import WorkerThread
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import CachedField, CachedResource, Cacher, HistoryBudget, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
-    from sampan.apiserver.webhooks.client import WebhookClients
-    from sampan.machinery.pki.token_signer import TokenSigner
     from sampan.storage.encryption import EncryptionRules
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthServices:
-    """The authentication and authorization state that registry code needs, for reviews and role escalation checks."""
-
-    authorizer: UnionAuthorizer
-    rules: RbacIndex = field(default_factory=RbacIndex)
-    tokens: UnionTokenAuthenticator = field(default_factory=lambda: UnionTokenAuthenticator(()))
-    audiences: Sequence[str] = ()
-    """The audiences of tokens for this server."""
-    worker: WorkerThread = field(default_factory=lambda: WorkerThread("sampan-role-comparison"))
-    """Compares the rules of large roles."""
 
 
 StartTask = Callable[[Any], asyncio.Task[None]]
@@ -64,27 +38,12 @@ class Registry:
         backend: Backend,
         clock: Clock,
         start_task: StartTask,
+        make_behaviour: Callable[[Resource], ResourceBehaviour],
         event_ttl_s: float = 3600,
-        service_ranges: ServiceRanges | None = None,
-        token_signer: TokenSigner | None = None,
-        security: AuthServices | None = None,
         encryption: EncryptionRules | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
-        self.token_signer = token_signer
-        """The signer of service account tokens; None if tokens cannot be requested."""
-        self.security = security
-        """Authentication and authorization; None if every request is allowed."""
-        self.webhooks: WebhookClients | None = None
-        """The client of admission and conversion webhooks; None if they cannot be called."""
-        self.components: dict[str, Callable[[], Awaitable[None]]] = {}
-        """Health checks of other control plane components by name, for ComponentStatus. A check raises an exception if
-        the component is unhealthy."""
-        ranges = service_ranges or ServiceRanges()
-        random = Random(ranges.seed)
-        self.addresses = AddressAllocator(registry=self, ranges=ranges, random=random)
-        self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports, random=random)
-        self._start_task = start_task
+        self._start_task, self._make_behaviour = start_task, make_behaviour
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
         trimmer = MemoryTrimmer()
@@ -102,7 +61,7 @@ class Registry:
         key = _behaviour_key(resource)
         behaviour = self._behaviours.get(key)
         if behaviour is None:
-            behaviour = self._behaviours[key] = _make_behaviour(resource)
+            behaviour = self._behaviours[key] = self._make_behaviour(resource)
         return behaviour
 
     def set_behaviour(self, resource: Resource, behaviour: ResourceBehaviour) -> None:
@@ -257,12 +216,6 @@ def _store_key(resource: Resource) -> str:
 def _behaviour_key(resource: Resource) -> tuple[str, str, str]:
     """Return the key of a resource's behavior, which depends on the version only for custom resources."""
     return (resource.group, resource.version if resource.is_custom else "", resource.plural)
-
-
-def _make_behaviour(resource: Resource) -> ResourceBehaviour:
-    if resource.is_custom:
-        return custom.make_behaviour(resource)
-    return find_behaviour(resource.group, resource.plural) or make_generic_behaviour(resource)
 
 
 def _decode_custom_value(value: bytes) -> bytes:

@@ -36,7 +36,7 @@ from sampan.machinery import errors
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
-    from sampan.apiserver.registry.registry import AuthServices
+    from sampan.apiserver.registry.strategy_services import AuthServices
     from sampan.apiserver.request.call import Call, UserInfo
     from sampan.apiserver.response.responses import ValueResponse
 
@@ -269,7 +269,7 @@ async def check(endpoints: ApiEndpoints, call: Call, group: str, validate: Calla
 
 
 def security_of(endpoints: ApiEndpoints) -> AuthServices:
-    security = endpoints.registry.security
+    security = endpoints.services.security
     if security is None:
         raise errors.generic(404)
     return security

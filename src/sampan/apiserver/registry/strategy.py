@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.apiserver.registry import deletion, metadata
 
 if TYPE_CHECKING:
-    from sampan.api.scheme import Scheme
-    from sampan.apiserver.registry.allocation.addresses import AddressAllocator
-    from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
-    from sampan.apiserver.registry.registry import AuthServices
-    from sampan.apiserver.registry.store import Store
+    from sampan.apiserver.registry.strategy_services import StrategyServices
     from sampan.apiserver.request.call import UserInfo
     from sampan.machinery.apply import FieldFilter
     from sampan.machinery.fair_worker import UserWorker
@@ -29,27 +25,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class StrategyServices(Protocol):
-    """The services of the server that strategies may use: stores of other kinds, allocators and the authorizer."""
-
-    @property
-    def scheme(self) -> Scheme: ...
-    @property
-    def addresses(self) -> AddressAllocator: ...
-    @property
-    def node_ports(self) -> NodePortAllocator: ...
-    @property
-    def security(self) -> AuthServices | None:
-        """Authentication and authorization; None if every request is allowed."""
-
-    def open_store_of(self, group: str, version: str, kind: str) -> Store: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class Context:
     """The attributes of a request that a strategy may use."""
 
-    registry: StrategyServices
+    services: StrategyServices
     user: UserInfo
     now: str
     """The current time in the format of the API."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from sampan.api.addresses import join_host_port
-from sampan.apiserver.server import ListenError
+from sampan.apiserver.server_address import ListenError
 from sampan.cli.local_cluster.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig

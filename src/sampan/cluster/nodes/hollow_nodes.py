@@ -35,7 +35,7 @@ def node_user(name: str) -> UserInfo:
     return UserInfo(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
 
 
-def fleet_of(
+def make_fleet(
     config: NodesConfig,
     *,
     transport: LoopbackTransport,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
-from sampan.scheduler.cycle.binder import Binder
+from sampan.scheduler.cycle.binding_cycle import BindingCycle
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler, StartTask
 from sampan.scheduler.cycle.scheduling_cycle import ScheduleAlgorithm
@@ -83,7 +83,7 @@ class PodGroupCycle:
         cache: SchedulerCache,
         queue: SchedulingQueue,
         nominator: Nominator,
-        binder: Binder,
+        binding_cycle: BindingCycle,
         failures: FailureHandler,
         decisions: DecisionRecorder,
         turn_s: float,
@@ -92,7 +92,12 @@ class PodGroupCycle:
         """Create the cycle. It yields to other tasks after `turn_s` seconds, and `start_task` starts a concurrent
         task."""
         self._algorithm, self._table, self._cache, self._queue = algorithm, table, cache, queue
-        self._nominator, self._binder, self._failures, self._decisions = nominator, binder, failures, decisions
+        self._nominator, self._binding_cycle, self._failures, self._decisions = (
+            nominator,
+            binding_cycle,
+            failures,
+            decisions,
+        )
         self._turn_s, self._start_task = turn_s, start_task
 
     async def run(self, framework: Framework, group: PodGroupAttempt, first: QueuedPodInfo) -> None:
@@ -128,7 +133,7 @@ class PodGroupCycle:
             attempt.unschedulable.append(_UnschedulablePod(queued, cycle, result.diagnosis))
             return
         node = self._table.names[result.row]
-        rejection = self._binder.reserve(attempt.framework, cycle, node)
+        rejection = self._binding_cycle.reserve(attempt.framework, cycle, node)
         if rejection is not None:
             attempt.unschedulable.append(_UnschedulablePod(queued, cycle, rejection))
         else:
@@ -140,7 +145,7 @@ class PodGroupCycle:
             self._start_task(attempt.group.publish(""))
         for queued, cycle, result, node in attempt.reserved:
             self._decisions.record_selected_node(queued, result, node)
-            await self._binder.start_binding(queued, attempt.framework, cycle, node)
+            await self._binding_cycle.start_binding(queued, attempt.framework, cycle, node)
         for queued, cycle, why in attempt.unschedulable:
             if isinstance(why, Status):
                 self._failures.handle_rejected(queued, why)
@@ -169,17 +174,17 @@ class PodGroupCycle:
                 continue
             self._cache.remove_victims(result.victims, node)
             attempt.plans.append(_PreemptionPlan(pod, result, node))
-            self._binder.reserve(attempt.framework, pod.cycle, node)
+            self._binding_cycle.reserve(attempt.framework, pod.cycle, node)
 
     def _rollback(self, attempt: _PodGroupPlacement) -> None:
         """Restore the node table and reservations to the state before the attempt."""
-        binding_cycle = attempt.framework.binding_cycle
+        binding_points = attempt.framework.binding_points
         for plan in reversed(attempt.plans):
-            binding_cycle.unreserve(plan.pod.cycle, plan.node)
+            binding_points.unreserve(plan.pod.cycle, plan.node)
             self._cache.forget(plan.pod.queued.uid)
             self._cache.restore_victims(plan.result.victims, plan.node)
         for reserved in reversed(attempt.reserved):
-            binding_cycle.unreserve(reserved.cycle, reserved.node)
+            binding_points.unreserve(reserved.cycle, reserved.node)
             self._cache.forget(reserved.queued.uid)
 
     def _publish_failure(self, attempt: _PodGroupPlacement, has_plan: bool) -> None:

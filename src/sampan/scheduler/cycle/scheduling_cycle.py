@@ -15,7 +15,7 @@ from sampan.host.clock import Clock
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.cache.scheduler_cache import Nominator
-from sampan.scheduler.cycle.binder import Binder
+from sampan.scheduler.cycle.binding_cycle import BindingCycle
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
@@ -144,12 +144,12 @@ class SchedulingCycle:
         group_cycle: GroupCycle,
         table: NodeTable,
         queue: SchedulingQueue,
-        binder: Binder,
+        binding_cycle: BindingCycle,
         failures: FailureHandler,
         decisions: DecisionRecorder,
     ) -> None:
         self._profiles, self._algorithm, self._group_cycle, self._table = profiles, algorithm, group_cycle, table
-        self._queue, self._binder, self._failures, self._decisions = queue, binder, failures, decisions
+        self._queue, self._binding_cycle, self._failures, self._decisions = queue, binding_cycle, failures, decisions
 
     async def run(self, queued: QueuedPodInfo) -> None:
         """Schedule the pod, and with it the other pods of its group; an error requeues it."""
@@ -180,7 +180,7 @@ class SchedulingCycle:
             return
         node = self._table.names[result.row]
         self._decisions.record_selected_node(queued, result, node)
-        if (status := self._binder.reserve(framework, cycle, node)) is not None:
+        if (status := self._binding_cycle.reserve(framework, cycle, node)) is not None:
             self._failures.handle_rejected(queued, status)
             return
-        await self._binder.start_binding(queued, framework, cycle, node)
+        await self._binding_cycle.start_binding(queued, framework, cycle, node)

@@ -20,7 +20,7 @@ from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 from sampan.scheduler.devices.pools import DeviceOffer, PoolId, PoolView, offers, view_pool
 from sampan.scheduler.framework.cluster_event import EventResource
-from sampan.scheduler.framework.contract import Handle
+from sampan.scheduler.framework.handle import Handle
 
 
 class ResourceSliceIndex:

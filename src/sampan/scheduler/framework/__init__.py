@@ -2,7 +2,7 @@
 
 The counterparts are `pkg/scheduler/framework` and `framework/runtime`. `extension_points` has the Protocols that a
 plug-in implements, `contract` and `cluster_event` what it exchanges with the framework; `framework`, `signature_cache`
-and `binding_cycle` run the plug-ins. A plug-in declares what its results depend on (`scope`), and the framework caches
+and `binding_points` run the plug-ins. A plug-in declares what its results depend on (`scope`), and the framework caches
 them until that changes. The framework adds the names of plug-ins to rejections and metrics; plug-ins never do. This
 package exports what a plug-in outside of the repository needs.
 """
@@ -20,12 +20,12 @@ from sampan.scheduler.framework.contract import (
     SKIP,
     Code,
     CycleState,
-    Handle,
     PluginScope,
     PostFilterResult,
     PreFilterResult,
     Status,
 )
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.scalar_plugin import NodeView, ScalarPlugin
 
 __all__ = [

@@ -1,32 +1,21 @@
-"""The types that plug-ins and the framework exchange: statuses and results, the state of a cycle, and the handle.
+"""The types that plug-ins and the framework exchange: statuses and results, and the state of a cycle.
 
 The counterpart is `pkg/scheduler/framework/interface.go`. The extension points themselves are in `extension_points`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from sampan.api.types.core_v1 import Pod
-from sampan.host.clock import Clock
-from sampan.machinery.client import Client
-from sampan.machinery.informer import Informer, InformerFactory
+from sampan.scheduler.cache.arrays import Codes, Rows
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
-from sampan.scheduler.framework.cluster_event import ClusterEventPublisher, EventResource
 from sampan.scheduler.framework.diagnosis import Diagnosis, RejectionTable
-
-if TYPE_CHECKING:
-    from sampan.scheduler.cache.scheduler_cache import Nominator
-    from sampan.scheduler.extenders.extender_chain import ExtenderChain
-    from sampan.scheduler.framework.framework import Framework
-    from sampan.scheduler.framework.waiting_pods import WaitingPods
-
-T = TypeVar("T")
 
 MAX_SCORE = 100
 
@@ -117,23 +106,23 @@ class PodGroupAttempt(NamedTuple):
     """Publishes the outcome of an attempt: the reason for its failure, or "" for success."""
 
 
-class PublishEvent(Protocol):
-    def __call__(self, info: PodInfo, type: str, reason: str, action: str, note: str) -> None: ...
+class NodeFilters(Protocol):
+    """The filters of the pod's profile, as preemption runs them on one node."""
 
-
-def _publish_nothing(info: PodInfo, type: str, reason: str, action: str, note: str) -> None:
-    pass
+    def fits(self, cycle: CycleState, row: int) -> bool: ...
+    def fits_with(self, cycle: CycleState, row: int, pods: Sequence[PodInfo]) -> bool: ...
+    def codes(self, cycle: CycleState, rows: Rows, *, again: bool = False) -> Codes: ...
 
 
 class CycleState:
     """One attempt to find a node for one pod."""
 
-    __slots__ = ("framework", "inapplicable", "info", "memo", "now", "rejections", "table")
+    __slots__ = ("filters", "inapplicable", "info", "memo", "now", "rejections", "table")
 
     def __init__(
-        self, *, info: PodInfo, table: NodeTable, rejections: RejectionTable, framework: Framework, now: float
+        self, *, info: PodInfo, table: NodeTable, rejections: RejectionTable, filters: NodeFilters, now: float
     ) -> None:
-        self.info, self.table, self.rejections, self.framework, self.now = info, table, rejections, framework, now
+        self.info, self.table, self.rejections, self.filters, self.now = info, table, rejections, filters, now
         self.memo: dict[str, Any] = {}
         """State that plug-ins keep between extension points, keyed by plug-in name."""
         self.inapplicable: frozenset[str] = frozenset()
@@ -150,40 +139,3 @@ class CycleState:
     def reject(self, plugin: str, *reasons: str, is_final: bool = False) -> int:
         """Return the code of a rejection; `is_final` means that preemption on the node would not help."""
         return self.rejections.code(plugin, *reasons, is_final=is_final)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
-    """The object that the constructor of a plug-in receives (compare `framework.Handle`)."""
-
-    table: NodeTable
-    clock: Clock
-    informers: InformerFactory
-    client: Client
-    nominator: Nominator
-    waiting: WaitingPods
-    """Pods that wait in Permit; plug-ins allow or reject them here."""
-    cluster_events: ClusterEventPublisher
-    """Receives changes that may make pending pods schedulable."""
-    args: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments of the plug-in from the configuration."""
-    scheduler_name: str = ""
-    extenders: ExtenderChain | None = None
-    """The extenders of the scheduler."""
-    publish_event: PublishEvent = _publish_nothing
-    """Publishes an event about a pod."""
-    _shared: dict[type[object], object] = field(default_factory=dict)
-
-    def watch(self, type: type[T], resource: EventResource) -> Informer[T]:
-        """Return the informer of the type, whose changes are published as cluster events of `resource`."""
-        informer = self.informers.for_kind(type)
-        self.cluster_events.report(informer, resource)
-        return informer
-
-    def share(self, type: type[T], make: Callable[[], T]) -> T:
-        """Return the object of this type that the plug-ins of all profiles share; the first call makes it."""
-        if type not in self._shared:
-            self._shared[type] = make()
-        shared = self._shared[type]
-        assert isinstance(shared, type)
-        return shared

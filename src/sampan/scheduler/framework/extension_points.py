@@ -19,7 +19,6 @@ from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import QueueingHints
 from sampan.scheduler.framework.contract import (
     CycleState,
-    Handle,
     PluginScope,
     PodGroupAttempt,
     PostFilterResult,
@@ -38,9 +37,6 @@ class SchedulerPlugin(Protocol):
 
     name: str
     scope: PluginScope
-
-
-PluginFactory = Callable[[Handle], SchedulerPlugin]
 
 
 # -- before the scheduling cycle --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
-from sampan.scheduler.framework.binding_cycle import BindingCycle
+from sampan.scheduler.framework.binding_points import BindingPoints
 from sampan.scheduler.framework.contract import (
     Code,
     CycleState,
@@ -87,7 +87,7 @@ class Framework:
         self.rejections = RejectionTable()
         self.tie_breaker, self.metrics = tie_breaker, metrics
         self.plugins: Sequence[SchedulerPlugin] = points.plugins()
-        self.binding_cycle = BindingCycle(points, metrics)
+        self.binding_points = BindingPoints(points, metrics)
         """Runs the extension points from Reserve on."""
         scorers = [Scorer.from_plugin(plugin, weights.get(plugin.name) or 1) for plugin in points.score]
         self._local_filters = [
@@ -115,7 +115,7 @@ class Framework:
         return str(self.find_failure(error) or error) or type(error).__name__
 
     def cycle(self, info: PodInfo, now: float) -> CycleState:
-        return CycleState(info=info, table=self.table, rejections=self.rejections, framework=self, now=now)
+        return CycleState(info=info, table=self.table, rejections=self.rejections, filters=self, now=now)
 
     def pre_enqueue(self, info: PodInfo) -> Status | None:
         """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""

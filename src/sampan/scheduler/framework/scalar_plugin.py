@@ -9,7 +9,8 @@ import numpy as np
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, numbers_of
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
+from sampan.scheduler.framework.contract import CycleState, PluginScope
+from sampan.scheduler.framework.handle import Handle
 
 
 class NodeView:

@@ -6,7 +6,8 @@ from sampan.api.types.core_v1 import Binding, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import Code, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 
 class DefaultBinder:

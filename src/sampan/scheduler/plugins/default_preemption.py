@@ -21,8 +21,9 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_preemption, raise_if_invalid, read_args
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.extenders.http_extender import ExtenderError
-from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope, PostFilterResult
+from sampan.scheduler.framework.contract import CycleState, PluginScope, PostFilterResult
 from sampan.scheduler.framework.diagnosis import Diagnosis
+from sampan.scheduler.framework.handle import Handle
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -143,7 +144,7 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
 
     The most important pods are spared first.
     """
-    table, framework, node = cycle.table, cycle.framework, cycle.table.names[row]
+    table, filters, node = cycle.table, cycle.filters, cycle.table.names[row]
     lower = [info for info in table.pods[row].values() if info.priority < cycle.info.priority]
     if not lower:
         return cycle.reject(DefaultPreemption.name, NO_VICTIMS, is_final=True)
@@ -163,7 +164,7 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
         for info in (*violating, *others):
             table.add_pod(info, node)
             del off[info.uid]
-            if not (framework.fits(cycle, row) and (not ahead or framework.fits_with(cycle, row, ahead))):
+            if not (filters.fits(cycle, row) and (not ahead or filters.fits_with(cycle, row, ahead))):
                 table.remove_pod(info.uid, node)
                 off[info.uid] = info
                 victims.append(info)
@@ -175,10 +176,10 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
 
 
 def _code(cycle: CycleState, row: int, ahead: Sequence[PodInfo]) -> int:
-    framework = cycle.framework
+    filters = cycle.filters
     rows = np.array([row], dtype=np.intp)
-    code = int(framework.codes(cycle, rows, again=True)[0])
-    if not code and ahead and not framework.fits_with(cycle, row, ahead):
+    code = int(filters.codes(cycle, rows, again=True)[0])
+    if not code and ahead and not filters.fits_with(cycle, row, ahead):
         return cycle.reject(DefaultPreemption.name, NOT_HELPFUL)
     return code
 

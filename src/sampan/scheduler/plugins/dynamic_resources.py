@@ -43,8 +43,9 @@ from sampan.scheduler.devices.resource_claims import (
     resource_claims_of,
 )
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, PostFilterResult, Status
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, PluginScope, PostFilterResult, Status
 from sampan.scheduler.framework.diagnosis import Diagnosis
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.scores import normalize_to_highest
 
 log = logging.getLogger(__name__)

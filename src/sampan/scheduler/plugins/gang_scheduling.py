@@ -29,7 +29,8 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import read_args
 from sampan.scheduler.event_handlers import LIVING
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, PodGroupAttempt, Status
+from sampan.scheduler.framework.contract import Code, CycleState, PluginScope, PodGroupAttempt, Status
+from sampan.scheduler.framework.handle import Handle
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import PodSpec
 from sampan.scheduler.cache.arrays import Ints, Rows, count_of
 from sampan.scheduler.cache.node_attributes import to_dense
-from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 _MIB = 1024 * 1024
 _MIN_THRESHOLD_BYTES = 23 * _MIB

@@ -16,7 +16,8 @@ from sampan.scheduler.cache.pod_counts import PodTally
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_range, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.scores import normalize_min_max
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"

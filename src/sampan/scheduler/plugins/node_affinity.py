@@ -20,7 +20,8 @@ from sampan.scheduler.cache.node_selectors import (
 )
 from sampan.scheduler.config.plugin_args import check_added_affinity, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, PreFilterResult, Status
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, PluginScope, PreFilterResult, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.scores import normalize_to_highest
 
 REASON = "node(s) didn't match Pod's node affinity/selector"

@@ -11,7 +11,8 @@ from sampan.scheduler.cache.arrays import Codes, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import declared_features
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 REASON = "node(s) didn't match Pod's required features"
 

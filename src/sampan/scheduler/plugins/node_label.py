@@ -11,7 +11,8 @@ import numpy as np
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.config.plugin_args import read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import MAX_SCORE, CycleState, Handle, PluginScope
+from sampan.scheduler.framework.contract import MAX_SCORE, CycleState, PluginScope
+from sampan.scheduler.framework.handle import Handle
 
 REASON = "node(s) didn't have the requested labels"
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from sampan.scheduler.cache.arrays import Codes, Rows, numbers_of
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 REASON = "node(s) didn't match the requested node name"
 

@@ -10,7 +10,8 @@ from sampan.scheduler.cache.arrays import Codes, Rows, count_of
 from sampan.scheduler.cache.node_attributes import WILDCARD_IP, PodHostPort, host_ports
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

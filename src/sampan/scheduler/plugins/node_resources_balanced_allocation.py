@@ -8,7 +8,8 @@ import msgspec
 
 from sampan.scheduler.cache.arrays import Ints, Rows
 from sampan.scheduler.config.plugin_args import check_balanced_allocation, raise_if_invalid, read_args
-from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.plugins.resource_allocation import (
     DEFAULT_RESOURCES,
     ResourceSpec,

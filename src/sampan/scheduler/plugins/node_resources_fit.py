@@ -15,7 +15,8 @@ from sampan.scheduler.cache.pod_signature import PODS, PodSignature
 from sampan.scheduler.config.plugin_args import check_fit, raise_if_invalid, read_args
 from sampan.scheduler.devices.device_inventory import PREFIX
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
+from sampan.scheduler.framework.contract import CycleState, PluginScope
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.plugins.resource_allocation import (
     DEFAULT_RESOURCES,
     RequestedToCapacity,

@@ -11,7 +11,8 @@ from sampan.scheduler.cache.arrays import Codes, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.taints import UNSCHEDULABLE_TAINT
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 REASON = "node(s) were unschedulable"
 

@@ -15,7 +15,8 @@ from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.volumes.attached_volumes import AttachedVolumes, CsiVolumes
 from sampan.scheduler.volumes.pod_volume_claims import format_not_found, has_claims, named_claims, uses_claim
 

@@ -22,7 +22,8 @@ from sampan.scheduler.cache.taints import have_untolerated_taints
 from sampan.scheduler.cache.workload_selectors import DefaultSelectors
 from sampan.scheduler.config.plugin_args import check_topology_spread, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"

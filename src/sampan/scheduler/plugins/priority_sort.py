@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import Handle, PluginScope
+from sampan.scheduler.framework.contract import PluginScope
+from sampan.scheduler.framework.handle import Handle
 
 
 class PrioritySort:

@@ -9,15 +9,14 @@ from importlib.metadata import entry_points
 
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, PointChoice, ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError
-from sampan.scheduler.framework.contract import Handle
 from sampan.scheduler.framework.extension_points import (
     ExtensionPoints,
     MisspeltExtensionPoint,
-    PluginFactory,
     SchedulerPlugin,
     check_spelling,
 )
 from sampan.scheduler.framework.framework import Framework, TieBreaker
+from sampan.scheduler.framework.handle import Handle, PluginFactory
 from sampan.scheduler.framework.metrics import PointMetrics
 from sampan.scheduler.framework.plugin_failure import PluginFailure, describe, find_plugin_failure
 from sampan.scheduler.metrics import SchedulerMetrics

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import Code, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import Code, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 
 class SchedulingGates:

@@ -16,7 +16,8 @@ from sampan.scheduler.cache.label_groups import PodClass, PodSelector
 from sampan.scheduler.cache.pod_counts import PodTally, RetainedTallies
 from sampan.scheduler.cache.workload_selectors import DefaultSelectors, ServiceSelectors
 from sampan.scheduler.config.plugin_args import read_args
-from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 ZONE = "topology.kubernetes.io/zone"
 _ZONE_SHARE = 2 / 3

@@ -17,7 +17,8 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.workload_selectors import ServiceSelectors
 from sampan.scheduler.config.plugin_args import ArgumentError, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 
 REASON = "node(s) didn't match service affinity"
 

@@ -17,7 +17,8 @@ from sampan.scheduler.cache.taints import (
     have_untolerated_taints,
 )
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
+from sampan.scheduler.framework.contract import CycleState, PluginScope
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.framework.scores import normalize_to_highest
 
 REASON = "node(s) had untolerated taint(s)"

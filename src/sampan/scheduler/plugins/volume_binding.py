@@ -16,7 +16,8 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.config.plugin_args import check_volume_binding, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.volumes.pod_volume_claims import (
     PodClaims,
     UnusableVolumeClaim,

@@ -13,7 +13,8 @@ from sampan.scheduler.cache.arrays import Codes, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.volumes.pod_volume_claims import format_not_found, named_claims, uses_claim
 
 DISK_CONFLICT = "node(s) had no available disk"

@@ -14,7 +14,8 @@ from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
-from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, PluginScope, Status
+from sampan.scheduler.framework.handle import Handle
 from sampan.scheduler.volumes.pod_volume_claims import UnusableVolumeClaim, format_not_found, named_claims, uses_claim
 
 CONFLICT = "node(s) had no available volume zone"

@@ -202,6 +202,9 @@ class EtcdBackend:
         size: int = (await self._client.call(self._client.status, self._client.status.request())).dbSize
         return size
 
+    async def idle(self) -> bool:
+        return False
+
     @property
     def is_shared(self) -> bool:
         return True

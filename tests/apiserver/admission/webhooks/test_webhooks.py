@@ -335,10 +335,8 @@ def test_webhook_call_fails_after_shutdown_of_webhook_clients(tmp_path: Path) ->
     async def work() -> None:
         async with webhooks(tmp_path, allow) as hooks:
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
-            clients = hooks.cluster.registry.webhooks
-            assert clients is not None
             await hooks.create()
-            await clients.close()
+            await hooks.clients.close()
             reply = await hooks.create("b")
             assert reply.code == 500
             assert reply.json["message"].endswith("failed to call webhook: the server is shutting down")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from sampan.apiserver.admission.framework.contract import RegisteredPlugin
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
+from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.telemetry.metrics import Metrics
 from tests.apiserver.cluster import NAMESPACE, Cluster
@@ -27,8 +29,8 @@ PATHS = {
 class Webhooks:
     """A cluster, and a server that responds to the reviews of its webhooks."""
 
-    def __init__(self, cluster: Cluster, server: WebhookServer) -> None:
-        self.cluster, self.server = cluster, server
+    def __init__(self, cluster: Cluster, server: WebhookServer, clients: WebhookClients) -> None:
+        self.cluster, self.server, self.clients = cluster, server, clients
 
     async def register(self, kind: str, *hooks: dict[str, Any], name: str = "config") -> None:
         complete = [
@@ -54,16 +56,20 @@ class Webhooks:
 async def webhooks(
     directory: Path, respond: Respond, names: tuple[str, ...] = (), metrics: Metrics | None = None
 ) -> AsyncIterator[Webhooks]:
-    plugins = default_plugins(metrics=metrics)
-    async with in_process_client(plugins=plugins) as client, webhook_server(directory, respond, names) as server:
-        kubelets = Kubelets(registry=client.registry, access=KubeletAccess())
-        client.registry.webhooks = clients = WebhookClients(registry=client.registry, kubelets=kubelets)
+    async with AsyncExitStack() as stack:
+
+        def make_plugins(registry: Registry) -> Sequence[RegisteredPlugin]:
+            kubelets = Kubelets(registry=registry, access=KubeletAccess())
+            clients.append(WebhookClients(registry=registry, kubelets=kubelets))
+            return default_plugins(metrics=metrics, webhooks=clients[0])
+
+        clients: list[WebhookClients] = []
+        client = await stack.enter_async_context(in_process_client(make_plugins=make_plugins))
+        server = await stack.enter_async_context(webhook_server(directory, respond, names))
+        stack.push_async_callback(clients[0].close)
         cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
-        try:
-            yield Webhooks(cluster, server)
-        finally:
-            await clients.close()
+        yield Webhooks(cluster, server, clients[0])
 
 
 def rule(*resources: str, **fields: Any) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from sampan.apiserver.authz import AuthzDecision
-from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex, RbacIndexUpdater
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan_changes, reconcile
+from sampan.apiserver.authz.rbac.index_updater import RbacIndexUpdater
 from tests.apiserver.authz.rbac_objects import attributes_of
 from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 from tests.eventually import eventually

@@ -21,12 +21,12 @@ IP_ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 
 async def list_allocations(server: ApiServer) -> tuple[set[str], set[int]]:
     _, listed = await server.send("GET", IP_ADDRESSES)
-    ports = set(await server.registry.node_ports.change(lambda bitmap: bitmap))
+    ports = set(await server.services.node_ports.change(lambda bitmap: bitmap))
     return {item["metadata"]["name"] for item in listed["items"]}, ports
 
 
 def make_repair(server: ApiServer) -> AllocationRepair:
-    return AllocationRepair(registry=server.registry, clock=server.registry.clock)
+    return AllocationRepair(services=server.services, clock=server.registry.clock)
 
 
 def test_leaked_allocations_are_released_by_the_third_repair(caplog: pytest.LogCaptureFixture) -> None:
@@ -54,7 +54,7 @@ async def leak(server: ApiServer) -> None:
     parent = {"resource": "services", "namespace": "ns", "name": "gone"}
     address = {"metadata": {"name": "10.96.0.200", "labels": labels}, "spec": {"parentRef": parent}}
     await server.make(IP_ADDRESSES, address)
-    await server.registry.node_ports.change(lambda bitmap: bitmap.take(30009))
+    await server.services.node_ports.change(lambda bitmap: bitmap.take(30009))
 
 
 async def test_ip_addresses_of_other_parents_are_not_released() -> None:
@@ -72,9 +72,9 @@ def test_missing_allocations_of_services_are_restored(caplog: pytest.LogCaptureF
         async with open_server() as server:
             created = await server.make(f"{NAMESPACE}/services", SERVICE)
             expected = await list_allocations(server)
-            ctx = Context(registry=server.registry, user=ADMIN, now="")
-            await server.registry.addresses.release(ctx, created["spec"]["clusterIP"])
-            await server.registry.node_ports.release(expected[1])
+            ctx = Context(services=server.services, user=ADMIN, now="")
+            await server.services.addresses.release(ctx, created["spec"]["clusterIP"])
+            await server.services.node_ports.release(expected[1])
             assert await list_allocations(server) == (set(), set())
             await make_repair(server).repair()
             assert await list_allocations(server) == expected
@@ -100,14 +100,14 @@ async def test_repairs_keep_allocations_of_a_service_that_is_created_and_deleted
 async def test_unused_rounds_of_a_port_are_counted_from_zero_after_a_service_has_used_it() -> None:
     async with open_server() as server:
         repair = make_repair(server)
-        await server.registry.node_ports.change(lambda bitmap: bitmap.take(31000))
+        await server.services.node_ports.change(lambda bitmap: bitmap.take(31000))
         for _ in range(2):
             await repair.repair()
-        await server.registry.node_ports.release({31000})
+        await server.services.node_ports.release({31000})
         await server.make(f"{NAMESPACE}/services", FIXED_SERVICE)
         await repair.repair()
         await server.send("DELETE", f"{NAMESPACE}/services/a")
-        await server.registry.node_ports.change(lambda bitmap: bitmap.take(31000))
+        await server.services.node_ports.change(lambda bitmap: bitmap.take(31000))
         rounds = []
         for _ in range(3):
             await repair.repair()
@@ -120,7 +120,7 @@ async def test_repair_runs_periodically() -> None:
     async with MemoryBackend(clock=clock) as backend, open_server(clock=clock, backend=backend) as server:
         await leak(server)
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(AllocationRepair(registry=server.registry, clock=clock).run())
+            task = group.create_task(AllocationRepair(services=server.services, clock=clock).run())
             await clock.advance(1000)
             task.cancel()
         assert await list_allocations(server) == (set(), set())

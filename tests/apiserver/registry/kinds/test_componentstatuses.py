@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sampan.apiserver.endpoints import ComponentCheck, ComponentChecks
 from sampan.apiserver.registry.kinds import componentstatuses
 from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.ports import free_port
@@ -20,6 +21,13 @@ async def unhealthy() -> None:
     raise ConnectionError("connection refused")
 
 
+def checks(**by_name: ComponentCheck) -> ComponentChecks:
+    component_checks = ComponentChecks()
+    for name, check in by_name.items():
+        component_checks.add(name, check)
+    return component_checks
+
+
 def condition(status: dict[str, Any]) -> dict[str, Any]:
     (condition,) = status["conditions"]
     return {key: condition[key] for key in condition if key != "type"}
@@ -27,7 +35,6 @@ def condition(status: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_component_is_checked() -> None:
     async def work(cluster: Cluster) -> None:
-        cluster.registry.components.update({"controller-manager": healthy, "scheduler": unhealthy})
         document = (await cluster.send("GET", PATH)).json
         assert (document["kind"], document["metadata"]) == ("ComponentStatusList", {})
         assert [set(status) for status in document["items"]] == [{"metadata", "conditions"}] * 3
@@ -42,7 +49,7 @@ def test_every_component_is_checked() -> None:
             ["scheduler", "Unhealthy", "", "connection refused"],
         ]
 
-    run_in_cluster(work)
+    run_in_cluster(work, component_checks=checks(**{"controller-manager": healthy, "scheduler": unhealthy}))
 
 
 def test_a_single_component_is_shown_or_not_found() -> None:
@@ -59,7 +66,6 @@ def test_a_single_component_is_shown_or_not_found() -> None:
 
 def test_selectors_and_partial_object_metadata() -> None:
     async def work(cluster: Cluster) -> None:
-        cluster.registry.components.update({"controller-manager": healthy, "scheduler": healthy})
         selected = (await cluster.send("GET", f"{PATH}?fieldSelector=metadata.name!%3Detcd-0")).json
         assert [status["metadata"]["name"] for status in selected["items"]] == ["controller-manager", "scheduler"]
         assert (await cluster.send("GET", f"{PATH}?labelSelector=a%3Db")).json["items"] == []
@@ -68,7 +74,7 @@ def test_selectors_and_partial_object_metadata() -> None:
             {"name": name} for name in ("controller-manager", "etcd-0", "scheduler")
         ]
 
-    run_in_cluster(work)
+    run_in_cluster(work, component_checks=checks(**{"controller-manager": healthy, "scheduler": healthy}))
 
 
 def test_components_of_other_processes_are_checked_at_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:

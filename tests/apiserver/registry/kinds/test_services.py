@@ -24,7 +24,7 @@ async def list_allocated_ips(server: ApiServer) -> set[str]:
 
 
 async def list_allocated_ports(server: ApiServer) -> set[int]:
-    return set(await server.registry.node_ports.change(lambda bitmap: bitmap))
+    return set(await server.services.node_ports.change(lambda bitmap: bitmap))
 
 
 # -- addresses -------------------------------------------------------------------------------------------------------

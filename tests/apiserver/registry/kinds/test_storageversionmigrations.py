@@ -12,11 +12,11 @@ from sampan.api.types.storagemigration_v1beta1 import (
     StorageVersionMigrationStatus,
 )
 from sampan.apiserver.registry.kinds.storageversionmigrations import BEHAVIOUR
-from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.registry.strategy_services import StrategyServices
 from sampan.apiserver.request.call import UserInfo
 
-CTX = Context(registry=cast(Registry, None), user=UserInfo(name="admin"), now="2026-01-01T00:00:00Z")
+CTX = Context(services=cast(StrategyServices, None), user=UserInfo(name="admin"), now="2026-01-01T00:00:00Z")
 
 
 def _migration(resource: str = "widgets", version: str = "", **conditions: str) -> StorageVersionMigration:

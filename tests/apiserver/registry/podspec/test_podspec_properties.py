@@ -23,7 +23,7 @@ from tests.apiserver.pods import CONTAINER
 
 SPEC, STATUS = schemas.schema_of(PodSpec), schemas.schema_of(PodStatus)
 REGISTRY: Any = SimpleNamespace(scheme=builtin_scheme())
-CTX = Context(registry=REGISTRY, user=UserInfo("u"), now="2026-01-01T00:00:00Z", namespace="default")
+CTX = Context(services=REGISTRY, user=UserInfo("u"), now="2026-01-01T00:00:00Z", namespace="default")
 STRATEGY, STATUS_STRATEGY = PodStrategy(), PodStatusStrategy()
 
 LABELS = st.dictionaries(st.sampled_from(["a", "b.io/c"]), st.sampled_from(["", "x", "1"]), max_size=2)

@@ -17,6 +17,7 @@ from sampan.machinery import errors
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.registry.strategy_services import StrategyServices
     from sampan.apiserver.request.call import UserInfo
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -57,6 +58,7 @@ class AdmissionAttributes:
     operation: Operation
     resource: Resource
     registry: Registry
+    services: StrategyServices
     user: UserInfo
     namespace: str
     name: str

@@ -117,7 +117,7 @@ class RequestExpressions:
     async def _authorize(self, question: AccessAttributes) -> DecisionValue:
         from sampan.machinery.cel.library.authorizer import DecisionValue
 
-        security = self._attributes.registry.security
+        security = self._attributes.services.security
         if security is None:
             return DecisionValue(is_allowed=True)
         user = self._attributes.user

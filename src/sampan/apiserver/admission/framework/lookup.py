@@ -48,7 +48,7 @@ def find_newest(objects: Iterable[Any]) -> Any | None:
 
 async def authorize(attributes: AdmissionAttributes, request: AuthzAttributes) -> AuthzResult:
     """Return the authorization decision about `request`; a server without an authorizer allows everything."""
-    security = attributes.registry.security
+    security = attributes.services.security
     return ALLOW if security is None else await security.authorizer.authorize(request)
 
 

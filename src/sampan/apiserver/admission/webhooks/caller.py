@@ -25,7 +25,7 @@ from sampan.apiserver.admission.webhooks.review import (
     review_of,
     review_version,
 )
-from sampan.apiserver.webhooks.client import WebhookFailed
+from sampan.apiserver.webhooks.client import WebhookClients, WebhookFailed
 from sampan.machinery import errors
 from sampan.machinery.telemetry.flight_recorder import WEBHOOK, current_parts
 
@@ -72,8 +72,15 @@ class WebhookInvocation:
 class WebhookCaller:
     """Calls webhooks about one request."""
 
-    def __init__(self, attributes: AdmissionAttributes, *, type: AdmissionType, metrics: AdmissionMetrics) -> None:
-        self._attributes, self._type, self._metrics = attributes, type, metrics
+    def __init__(
+        self,
+        attributes: AdmissionAttributes,
+        *,
+        type: AdmissionType,
+        clients: WebhookClients | None,
+        metrics: AdmissionMetrics,
+    ) -> None:
+        self._attributes, self._type, self._clients, self._metrics = attributes, type, clients, metrics
         self._expressions = RequestExpressions(attributes)
         self._views: dict[GroupVersionKind, RequestView] = {}
         """The views that webhooks of the request have used, until the object changes."""
@@ -186,13 +193,12 @@ class WebhookCaller:
         if attributes.dry_run and hook.sideEffects not in _SAFE_FOR_DRY_RUN:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         version = review_version(hook.admissionReviewVersions or ())
-        clients = attributes.registry.webhooks
-        if version is None or clients is None:
+        if version is None or self._clients is None:
             raise WebhookFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
         view = await self.view(invocation)
         uid, body = review_of(version, view.request, obj=view.encoded_obj, old=view.encoded_old)
         try:
-            body = await clients.call(hook.clientConfig, body, timeout_s=invocation.webhook.timeout_s)
+            body = await self._clients.call(hook.clientConfig, body, timeout_s=invocation.webhook.timeout_s)
         except WebhookFailed as error:
             raise WebhookFailed(f"failed to call webhook: {error}") from None
         try:

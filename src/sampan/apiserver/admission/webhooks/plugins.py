@@ -22,7 +22,7 @@ from sampan.apiserver.admission.framework.predicates import is_exempt
 from sampan.apiserver.admission.webhooks.caller import WebhookCaller, WebhookInvocation, failure_error
 from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
 from sampan.apiserver.admission.webhooks.review import WebhookResponse
-from sampan.apiserver.webhooks.client import WebhookFailed
+from sampan.apiserver.webhooks.client import WebhookClients, WebhookFailed
 from sampan.machinery import errors
 from sampan.machinery.patch import PatchError
 from sampan.machinery.patch.json_patch import apply_json_patch, check_json_patch
@@ -35,8 +35,8 @@ _ANNOTATION = "webhook.admission.k8s.io/round_{round}_index_{index}"
 class MutatingAdmissionWebhook:
     name = "MutatingAdmissionWebhook"
 
-    def __init__(self, *, metrics: AdmissionMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> None:
+        self._clients, self._metrics = clients, metrics
         self._configurations = WebhookConfigurations("MutatingWebhookConfiguration")
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -46,7 +46,7 @@ class MutatingAdmissionWebhook:
         hooks = await self._configurations.hooks(attributes.registry)
         if not hooks:
             return
-        caller = WebhookCaller(attributes, type="admit", metrics=self._metrics)
+        caller = WebhookCaller(attributes, type="admit", clients=self._clients, metrics=self._metrics)
         reinvocation = attributes.reinvocation
         round_number = int(reinvocation.is_repeated)
         if (
@@ -128,8 +128,8 @@ _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{i
 class ValidatingAdmissionWebhook:
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(self, *, metrics: AdmissionMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> None:
+        self._clients, self._metrics = clients, metrics
         self._configurations = WebhookConfigurations("ValidatingWebhookConfiguration")
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -139,7 +139,7 @@ class ValidatingAdmissionWebhook:
         hooks = await self._configurations.hooks(attributes.registry)
         if not hooks:
             return
-        caller = WebhookCaller(attributes, type="validating", metrics=self._metrics)
+        caller = WebhookCaller(attributes, type="validating", clients=self._clients, metrics=self._metrics)
         invocations = [invocation for hook in hooks if (invocation := await caller.find_invocation(hook)) is not None]
         for invocation in invocations:  # one after the other, so that objects are converted once for all webhooks
             await caller.view(invocation)

@@ -2,6 +2,6 @@
 permissions that they do not have. The default roles are data, in `bootstrap.json`. The counterparts are
 `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`."""
 
-from sampan.apiserver.authz.rbac.authorizer import RbacAuthorizer, RbacIndex, RbacIndexUpdater
+from sampan.apiserver.authz.rbac.authorizer import RbacAuthorizer, RbacIndex
 
-__all__ = ["RbacAuthorizer", "RbacIndex", "RbacIndexUpdater"]
+__all__ = ["RbacAuthorizer", "RbacIndex"]

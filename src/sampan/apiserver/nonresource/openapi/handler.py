@@ -52,8 +52,8 @@ class RemoteDocuments(Protocol):
 
 
 class OpenApiHandler:
-    def __init__(self, *, registry: Registry, remote: Callable[[], RemoteDocuments | None] = lambda: None) -> None:
-        self._registry, self._remote = registry, remote
+    def __init__(self, *, registry: Registry, remotes: RemoteDocuments | None = None) -> None:
+        self._registry, self._remotes = registry, remotes
         self._worker, self._turns = WorkerThread("sampan-openapi"), KeyedLocks()
         self._generation = -1
         self._contents: OpenApiContents | None = None
@@ -84,11 +84,11 @@ class OpenApiHandler:
         if name in contents.names():
             hash = self._hash(name)
         else:
-            remote, document = self._remote(), self._remote_documents().get(name)
-            if remote is None or document is None or document.v3_hash is None:
+            remotes, document = self._remotes, self._remote_documents().get(name)
+            if remotes is None or document is None or document.v3_hash is None:
                 return RawResponse(b"", code=404)
             if not document.v3:
-                return await remote.serve_openapi(call, name)
+                return await remotes.serve_openapi(call, name)
             hash, converted = document.v3_hash, document.v3
         if not _accepts(call, JSON):
             return RawResponse(b"", code=406, headers=headers)
@@ -127,8 +127,7 @@ class OpenApiHandler:
         return await self._respond_packed(call, packed, content_type, headers)
 
     def _remote_documents(self) -> Mapping[str, RemoteOpenApi]:
-        remote = self._remote()
-        return remote.openapi_documents() if remote is not None else {}
+        return self._remotes.openapi_documents() if self._remotes is not None else {}
 
     # -- caches ------------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ from sampan.machinery import errors
 from sampan.storage.cacher import ListQuery, ObjectSelection
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.registry.store import Store
+    from sampan.apiserver.registry.strategy_services import Stores
 
 GROUP = "networking.k8s.io"
 DEFAULT_CIDR = "kubernetes"
@@ -38,8 +38,8 @@ _CACHED = ListQuery(ObjectSelection(), resource_version="0")
 
 
 class AddressAllocator:
-    def __init__(self, *, registry: Registry, ranges: ServiceRanges, random: Random) -> None:
-        self._registry, self._ranges, self._random = registry, ranges, random
+    def __init__(self, *, stores: Stores, ranges: ServiceRanges, random: Random) -> None:
+        self._stores, self._ranges, self._random = stores, ranges, random
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class AddressAllocator:
 
     @property
     def _addresses(self) -> Store:
-        return self._registry.open_store_of(GROUP, "v1", "IPAddress")
+        return self._stores.open_store_of(GROUP, "v1", "IPAddress")
 
     async def _create(self, ctx: Context, service: Service, address: Address) -> bool:
         meta = service.metadata
@@ -106,7 +106,7 @@ class AddressAllocator:
         """Yield the networks to allocate from: those of ready ServiceCIDRs, and the server's own ranges until the
         default ServiceCIDR exists.
         """
-        store = self._registry.open_store_of(GROUP, "v1", "ServiceCIDR")
+        store = self._stores.open_store_of(GROUP, "v1", "ServiceCIDR")
         cidrs = [item.object(store.codec.decode) for item in (await store.cacher.list(_CACHED)).items]
         if not any(cidr.metadata.name == DEFAULT_CIDR for cidr in cidrs):
             for network in self._ranges.networks:
@@ -143,4 +143,4 @@ def _is_ready(cidr: ServiceCIDR) -> bool:
 
 def _make_server_context(ctx: Context) -> Context:
     """Return a context for writes of the server itself, outside the namespace of the request."""
-    return Context(registry=ctx.registry, user=ctx.user, now=ctx.now)
+    return Context(services=ctx.services, user=ctx.user, now=ctx.now)

@@ -28,8 +28,8 @@ from sampan.storage.cacher import ListQuery, ObjectSelection
 from sampan.storage.cacher.errors import CacheError
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.registry.store import Store
+    from sampan.apiserver.registry.strategy_services import StrategyServices
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ class AllocationRepair:
     That time is longer than any write, so the allocations of a service that is being written are safe.
     """
 
-    def __init__(self, *, registry: Registry, clock: Clock, interval_s: float = 180, rounds: int = 3) -> None:
-        self._registry, self._clock = registry, clock
+    def __init__(self, *, services: StrategyServices, clock: Clock, interval_s: float = 180, rounds: int = 3) -> None:
+        self._services, self._clock = services, clock
         self._interval_s, self._rounds = interval_s, rounds
         self._unheld_ports: dict[int, int] = {}
         self._unheld_addresses: dict[str, int] = {}
@@ -62,9 +62,9 @@ class AllocationRepair:
 
     async def repair(self) -> None:
         """Run one round. Allocations are read before services, so that a service written in between is not missed."""
-        addresses = await _objects(self._registry.open_store_of(GROUP, "v1", "IPAddress"))
-        bitmap = await self._registry.node_ports.change(lambda current: current)
-        services = await _objects(self._registry.open_store_of("", "v1", "Service"))
+        addresses = await _objects(self._services.open_store_of(GROUP, "v1", "IPAddress"))
+        bitmap = await self._services.node_ports.change(lambda current: current)
+        services = await _objects(self._services.open_store_of("", "v1", "Service"))
         await self._repair_ports({port for service in services for port in _ports(service)}, set(bitmap))
         await self._repair_addresses(services, addresses)
 
@@ -77,7 +77,7 @@ class AllocationRepair:
                 unheld,
                 sorted(held - used_ports),
             )
-            await self._registry.node_ports.change(lambda bitmap: _replace(bitmap, held, unheld))
+            await self._services.node_ports.change(lambda bitmap: _replace(bitmap, held, unheld))
 
     async def _repair_addresses(self, services: Iterable[Service], ip_addresses: Iterable[IPAddress]) -> None:
         holders = {address: service for service in services for address in _addresses(service)}
@@ -91,19 +91,19 @@ class AllocationRepair:
         for uid, times_seen in self._unheld_addresses.items():
             if times_seen >= self._rounds:
                 log.warning("releasing cluster IP %s, which no service uses", unheld[uid].metadata.name)
-                await self._registry.addresses.release(self._context(), unheld[uid].metadata.name, uid=uid)
+                await self._services.addresses.release(self._context(), unheld[uid].metadata.name, uid=uid)
         for address in holders.keys() - by_name.keys():
             await self._take(holders[address], address)
 
     async def _take(self, service: Service, address: str) -> None:
         log.warning("cluster IP %s of service %s was not allocated; allocating it", address, service.metadata.name)
         try:
-            await self._registry.addresses.take(self._context(), service, address)
+            await self._services.addresses.take(self._context(), service, address)
         except AllocationError as failure:
             log.warning("cannot allocate cluster IP %s: %s", address, failure)
 
     def _context(self) -> Context:
-        return Context(registry=self._registry, user=_USER, now=times.format_time(self._registry.clock.now()))
+        return Context(services=self._services, user=_USER, now=times.format_time(self._services.stores.clock.now()))
 
 
 async def _objects(store: Store) -> list[Any]:

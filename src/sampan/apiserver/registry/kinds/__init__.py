@@ -1,4 +1,5 @@
-"""One module per kind, named like its plural, whose `BEHAVIOUR` declares its strategies.
+"""One module per kind, named like its plural. Its `BEHAVIOUR` declares its strategies, and its `HANDLERS` serve the
+subresources that are not views of the object.
 
 A kind without a module is served generically. A module is imported when its kind is used first. The counterpart is
 `pkg/registry`, with the defaults of `pkg/apis/*/v1` and the validation of `pkg/apis/*/validation`.
@@ -7,8 +8,10 @@ A kind without a module is served generically. A module is imported when its kin
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 
 from sampan.api.resources.table import OPTIONAL, SERVED
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 
 _SAME_PLURAL = {("events.k8s.io", "events"): "events_v1"}
@@ -17,13 +20,26 @@ _SAME_PLURAL = {("events.k8s.io", "events"): "events_v1"}
 
 def find_behaviour(group: str, plural: str) -> ResourceBehaviour | None:
     """Return the behavior of a built-in kind; None if it has no module."""
+    module = _import_kind(group, plural)
+    if module is None:
+        return None
+    behaviour: ResourceBehaviour = module.BEHAVIOUR
+    return behaviour
+
+
+@cache
+def find_handlers(group: str, plural: str) -> Handlers:
+    """Return the handlers of a built-in kind, by subresource."""
+    module = _import_kind(group, plural)
+    handlers: Handlers = vars(module).get("HANDLERS", {}) if module is not None else {}
+    return handlers
+
+
+def _import_kind(group: str, plural: str) -> ModuleType | None:
     if (group, plural) not in _builtin_kinds():
         return None
     module = f"{__name__}.{_SAME_PLURAL.get((group, plural), plural)}"
-    if find_spec(module) is None:
-        return None
-    behaviour: ResourceBehaviour = import_module(module).BEHAVIOUR
-    return behaviour
+    return import_module(module) if find_spec(module) is not None else None
 
 
 @cache

@@ -29,7 +29,29 @@ _MAX_GROUP_PRIORITY, _MAX_VERSION_PRIORITY = 20000, 1000
 _STATUSES = ("True", "False", "Unknown")
 
 
+def _service(api_service: APIService, now: float) -> str:
+    service = api_service.spec.service
+    return f"{service.namespace}/{service.name}" if service is not None else "Local"
+
+
+def _available(api_service: APIService, now: float) -> str:
+    condition = find_condition(api_service.status.conditions, AVAILABLE)
+    if condition is None:
+        return "Unknown"
+    is_explained = condition.status != "True" and condition.reason
+    return f"{condition.status} ({condition.reason})" if is_explained else condition.status
+
+
+_COLUMNS = (
+    NAME,
+    Column("Service", _service, description="The reference to the service that hosts this API endpoint."),
+    Column("Available", _available, description="Whether this service is available."),
+    AGE,
+)
+
+
 class APIServiceStrategy(Strategy):
+    columns = _COLUMNS
     allow_unconditional_update = False
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
@@ -102,29 +124,6 @@ def _validate_service(service: ServiceReference, at: str) -> FieldErrors:
     if messages := names.port_number(port):
         yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(messages)}")
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _service(api_service: APIService, now: float) -> str:
-    service = api_service.spec.service
-    return f"{service.namespace}/{service.name}" if service is not None else "Local"
-
-
-def _available(api_service: APIService, now: float) -> str:
-    condition = find_condition(api_service.status.conditions, AVAILABLE)
-    if condition is None:
-        return "Unknown"
-    is_explained = condition.status != "True" and condition.reason
-    return f"{condition.status} ({condition.reason})" if is_explained else condition.status
-
-
-APIServiceStrategy.columns = (
-    NAME,
-    Column("Service", _service, description="The reference to the service that hosts this API endpoint."),
-    Column("Available", _available, description="Whether this service is available."),
-    AGE,
-)
 
 _strategy = APIServiceStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": APIServiceStatusStrategy(_strategy)})

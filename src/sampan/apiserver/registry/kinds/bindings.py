@@ -8,6 +8,7 @@ from sampan.api.field_errors import FieldError, join_messages
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Binding, Pod
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, Strategy
@@ -91,4 +92,5 @@ def _put_on_node(pod: Pod, binding: Binding, now: str) -> None:
     set_pod_condition(pod.status, "PodScheduled", "True", now=now)
 
 
-BEHAVIOUR = ResourceBehaviour(handlers={"": bind})
+BEHAVIOUR = ResourceBehaviour()
+HANDLERS: Handlers = {"": bind}

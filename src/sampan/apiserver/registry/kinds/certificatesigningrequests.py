@@ -38,7 +38,33 @@ _USAGES = (
 Conditions = Sequence[CertificateSigningRequestCondition]
 
 
+def _condition(request: CertificateSigningRequest, now: float) -> str:
+    types = {condition.type for condition in request.status.conditions}
+    words = [next((kind for kind in (DENIED, APPROVED) if kind in types), "Pending")]
+    if FAILED in types:
+        words.append(FAILED)
+    if request.status.certificate:
+        words.append("Issued")
+    return ",".join(words)
+
+
+def _duration(request: CertificateSigningRequest, now: float) -> str:
+    seconds = request.spec.expirationSeconds
+    return ages.format_age(seconds) if seconds is not None else cells.NONE
+
+
+_COLUMNS = (
+    NAME,
+    AGE,
+    Column("SignerName", lambda request, now: request.spec.signerName or cells.NONE, field="spec.signerName"),
+    Column("Requestor", lambda request, now: request.spec.username, field="spec.request"),
+    Column("RequestedDuration", _duration, field="spec.expirationSeconds"),
+    Column("Condition", _condition, field="status.conditions"),
+)
+
+
 class CertificateSigningRequestStrategy(Strategy):
+    columns = _COLUMNS
     validates_whole = True
     reset_fields = ExcludedFieldsFilter("spec", "status")
 
@@ -204,33 +230,6 @@ def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
 def _select_conditions(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCondition]:
     return [condition for condition in conditions if condition.type == kind]
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _condition(request: CertificateSigningRequest, now: float) -> str:
-    types = {condition.type for condition in request.status.conditions}
-    words = [next((kind for kind in (DENIED, APPROVED) if kind in types), "Pending")]
-    if FAILED in types:
-        words.append(FAILED)
-    if request.status.certificate:
-        words.append("Issued")
-    return ",".join(words)
-
-
-def _duration(request: CertificateSigningRequest, now: float) -> str:
-    seconds = request.spec.expirationSeconds
-    return ages.format_age(seconds) if seconds is not None else cells.NONE
-
-
-CertificateSigningRequestStrategy.columns = (
-    NAME,
-    AGE,
-    Column("SignerName", lambda request, now: request.spec.signerName or cells.NONE, field="spec.signerName"),
-    Column("Requestor", lambda request, now: request.spec.username, field="spec.request"),
-    Column("RequestedDuration", _duration, field="spec.expirationSeconds"),
-    Column("Condition", _condition, field="status.conditions"),
-)
 
 _strategy = CertificateSigningRequestStrategy()
 BEHAVIOUR = ResourceBehaviour(

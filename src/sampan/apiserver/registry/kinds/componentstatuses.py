@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from functools import partial as bound
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from sampan.api.codec import json
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus, ComponentStatusList
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.request import options
@@ -29,14 +30,10 @@ from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import ApiEndpoints
-    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.endpoints import ApiEndpoints, ComponentCheck
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
     from sampan.storage.cacher.selection import ObjectSelection
-
-Probe = Callable[[], Awaitable[None]]
-"""A health check, which raises an exception if the component is unhealthy."""
 
 STORE = "etcd-0"
 _PORTS = {"controller-manager": 10257, "scheduler": 10259}
@@ -47,7 +44,7 @@ _TIMEOUT_S = 2.0
 async def serve(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     if call.resource is None:
         raise ValueError("the request has no resource")
-    probes = _probes(endpoints.registry)
+    probes = _probes(endpoints)
     if call.verb == "get":
         if call.name not in probes:
             raise errors.not_found("componentstatus", call.name)
@@ -58,12 +55,12 @@ async def serve(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     return _list(endpoints, call, [status for status in statuses if _matches(status, selection)])
 
 
-def _probes(registry: Registry) -> Mapping[str, Probe]:
+def _probes(endpoints: ApiEndpoints) -> Mapping[str, ComponentCheck]:
     async def store() -> None:
-        await registry.backend.current_revision()
+        await endpoints.registry.backend.current_revision()
 
     remote = {name: bound(_probe_port, port) for name, port in _PORTS.items()}
-    return {STORE: store, **remote, **registry.components}
+    return {STORE: store, **remote, **endpoints.component_checks.by_name()}
 
 
 class ProbeFailure(Exception):
@@ -94,7 +91,7 @@ def _make_unverified_context() -> ssl.SSLContext:
     return context
 
 
-async def _status(name: str, probe: Probe) -> ComponentStatus:
+async def _status(name: str, probe: ComponentCheck) -> ComponentStatus:
     condition = ComponentCondition(type=_HEALTHY, status="True", message="ok")
     try:
         async with asyncio.timeout(_TIMEOUT_S):
@@ -168,6 +165,6 @@ class ComponentStatusStrategy(Strategy):
 
 BEHAVIOUR = ResourceBehaviour(
     strategy=ComponentStatusStrategy(),
-    handlers={"": serve},
     deprecation="v1 ComponentStatus is deprecated in v1.19+",
 )
+HANDLERS: Handlers = {"": serve}

@@ -13,7 +13,25 @@ from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
+def _controller(revision: ControllerRevision, now: float) -> str:
+    owner = next((owner for owner in revision.metadata.ownerReferences if owner.controller), None)
+    if owner is None:
+        return cells.NONE
+    group = owner.apiVersion.rpartition("/")[0]
+    kind = f"{owner.kind}.{group}" if group else owner.kind
+    return f"{kind.lower()}/{owner.name}"
+
+
+_COLUMNS = (
+    NAME,
+    Column("Controller", _controller, description="Controller of the object"),
+    Column("Revision", lambda revision, now: revision.revision, field="revision"),
+    AGE,
+)
+
+
 class ControllerRevisionStrategy(Strategy):
+    columns = _COLUMNS
     validates_whole = True
 
     def default(self, obj: ControllerRevision) -> None:
@@ -31,21 +49,5 @@ class ControllerRevisionStrategy(Strategy):
         if bytes(obj.data) != gotext.compact_json(old.data):
             yield FieldError.invalid("data", obj.data, "field is immutable")
 
-
-def _controller(revision: ControllerRevision, now: float) -> str:
-    owner = next((owner for owner in revision.metadata.ownerReferences if owner.controller), None)
-    if owner is None:
-        return cells.NONE
-    group = owner.apiVersion.rpartition("/")[0]
-    kind = f"{owner.kind}.{group}" if group else owner.kind
-    return f"{kind.lower()}/{owner.name}"
-
-
-ControllerRevisionStrategy.columns = (
-    NAME,
-    Column("Controller", _controller, description="Controller of the object"),
-    Column("Revision", lambda revision, now: revision.revision, field="revision"),
-    AGE,
-)
 
 BEHAVIOUR = ResourceBehaviour(strategy=ControllerRevisionStrategy())

@@ -27,7 +27,39 @@ _ZONE_WARNING = (
 )
 
 
+def _suspend(cron_job: CronJob, now: float) -> str:
+    return cells.UNSET if cron_job.spec.suspend is None else str(cron_job.spec.suspend)
+
+
+def _last_schedule_age(cron_job: CronJob, now: float) -> str:
+    last = cron_job.status.lastScheduleTime
+    return cells.NONE if last is None else ages.age(last, now)
+
+
+def _containers(cron_job: CronJob) -> list[Container]:
+    return cron_job.spec.jobTemplate.spec.template.spec.containers or []
+
+
+_COLUMNS = (
+    NAME,
+    Column("Schedule", lambda cron_job, now: cron_job.spec.schedule, field="spec.schedule"),
+    Column("Timezone", lambda cron_job, now: cron_job.spec.timeZone or cells.NONE, field="spec.timeZone"),
+    Column("Suspend", _suspend, type="boolean", field="spec.suspend"),
+    Column("Active", lambda cron_job, now: len(cron_job.status.active), type="integer", field="status.active"),
+    Column("Last Schedule", _last_schedule_age, field="status.lastScheduleTime"),
+    AGE,
+    *container_columns(_containers),
+    Column(
+        "Selector",
+        lambda cron_job, now: cells.selector(cron_job.spec.jobTemplate.spec.selector),
+        field="spec.jobTemplate.spec.selector",
+        wide=True,
+    ),
+)
+
+
 class CronJobStrategy(TemplateStrategy):
+    columns = _COLUMNS
     template_at = "spec.jobTemplate.spec.template"
 
     def template_of(self, obj: CronJob) -> PodTemplateSpec:
@@ -113,39 +145,6 @@ def _validate_template(template: JobTemplateSpec, options: PodValidationOptions,
     if spec.manualSelector:
         yield FieldError.not_supported(f"{at}.manualSelector", spec.manualSelector, ("nil", "false"))
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _suspend(cron_job: CronJob, now: float) -> str:
-    return cells.UNSET if cron_job.spec.suspend is None else str(cron_job.spec.suspend)
-
-
-def _last_schedule_age(cron_job: CronJob, now: float) -> str:
-    last = cron_job.status.lastScheduleTime
-    return cells.NONE if last is None else ages.age(last, now)
-
-
-def _containers(cron_job: CronJob) -> list[Container]:
-    return cron_job.spec.jobTemplate.spec.template.spec.containers or []
-
-
-CronJobStrategy.columns = (
-    NAME,
-    Column("Schedule", lambda cron_job, now: cron_job.spec.schedule, field="spec.schedule"),
-    Column("Timezone", lambda cron_job, now: cron_job.spec.timeZone or cells.NONE, field="spec.timeZone"),
-    Column("Suspend", _suspend, type="boolean", field="spec.suspend"),
-    Column("Active", lambda cron_job, now: len(cron_job.status.active), type="integer", field="status.active"),
-    Column("Last Schedule", _last_schedule_age, field="status.lastScheduleTime"),
-    AGE,
-    *container_columns(_containers),
-    Column(
-        "Selector",
-        lambda cron_job, now: cells.selector(cron_job.spec.jobTemplate.spec.selector),
-        field="spec.jobTemplate.spec.selector",
-        wide=True,
-    ),
-)
 
 _strategy = CronJobStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatusStrategy(_strategy)})

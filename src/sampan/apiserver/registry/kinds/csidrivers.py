@@ -26,7 +26,49 @@ _TOKENS_IN_ATTRIBUTES_WARNING = (
 )
 
 
+def _audiences(driver: CSIDriver, now: float) -> str:
+    requests = driver.spec.tokenRequests
+    return ",".join([request.audience for request in requests]) if requests else cells.UNSET
+
+
+_COLUMNS = (
+    NAME,
+    Column(
+        "AttachRequired",
+        lambda driver, now: driver.spec.attachRequired is not False,
+        type="boolean",
+        field="spec.attachRequired",
+    ),
+    Column(
+        "PodInfoOnMount",
+        lambda driver, now: bool(driver.spec.podInfoOnMount),
+        type="boolean",
+        field="spec.podInfoOnMount",
+    ),
+    Column(
+        "StorageCapacity",
+        lambda driver, now: bool(driver.spec.storageCapacity),
+        type="boolean",
+        field="spec.storageCapacity",
+    ),
+    Column("TokenRequests", _audiences, field="spec.tokenRequests"),
+    Column(
+        "RequiresRepublish",
+        lambda driver, now: bool(driver.spec.requiresRepublish),
+        type="boolean",
+        field="spec.requiresRepublish",
+    ),
+    Column(
+        "Modes",
+        lambda driver, now: ",".join(driver.spec.volumeLifecycleModes) or cells.NONE,
+        field="spec.volumeLifecycleModes",
+    ),
+    AGE,
+)
+
+
 class CSIDriverStrategy(Strategy):
+    columns = _COLUMNS
     return_deleted_object = True
     allow_unconditional_update = False
     counts_generation = True
@@ -89,45 +131,5 @@ def _validate_token(requests: Sequence[TokenRequest], at: str) -> FieldErrors:
             text = "may not specify a duration larger than 2^32 seconds"
             yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
 
-
-def _audiences(driver: CSIDriver, now: float) -> str:
-    requests = driver.spec.tokenRequests
-    return ",".join([request.audience for request in requests]) if requests else cells.UNSET
-
-
-CSIDriverStrategy.columns = (
-    NAME,
-    Column(
-        "AttachRequired",
-        lambda driver, now: driver.spec.attachRequired is not False,
-        type="boolean",
-        field="spec.attachRequired",
-    ),
-    Column(
-        "PodInfoOnMount",
-        lambda driver, now: bool(driver.spec.podInfoOnMount),
-        type="boolean",
-        field="spec.podInfoOnMount",
-    ),
-    Column(
-        "StorageCapacity",
-        lambda driver, now: bool(driver.spec.storageCapacity),
-        type="boolean",
-        field="spec.storageCapacity",
-    ),
-    Column("TokenRequests", _audiences, field="spec.tokenRequests"),
-    Column(
-        "RequiresRepublish",
-        lambda driver, now: bool(driver.spec.requiresRepublish),
-        type="boolean",
-        field="spec.requiresRepublish",
-    ),
-    Column(
-        "Modes",
-        lambda driver, now: ",".join(driver.spec.volumeLifecycleModes) or cells.NONE,
-        field="spec.volumeLifecycleModes",
-    ),
-    AGE,
-)
 
 BEHAVIOUR = ResourceBehaviour(strategy=CSIDriverStrategy())

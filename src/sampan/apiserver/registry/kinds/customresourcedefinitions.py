@@ -11,10 +11,7 @@ from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionStatus,
 )
 from sampan.api.values import times
-from sampan.apiserver.registry import deletion
-from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.crd.validation import (
+from sampan.apiserver.customresources.definitions.validation import (
     unknown_formats,
     validate_api_approval,
     validate_conversion,
@@ -22,13 +19,16 @@ from sampan.apiserver.registry.crd.validation import (
     validate_names,
     validate_required_names,
 )
-from sampan.apiserver.registry.crd.versions import (
+from sampan.apiserver.customresources.definitions.versions import (
     hoist_shared_fields,
     validate_common_fields,
     validate_schemas_present,
     validate_stored_versions,
     validate_versions,
 )
+from sampan.apiserver.registry import deletion
+from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.tables.columns import CREATED_AT, NAME

@@ -7,6 +7,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.replicasets import validate_selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
@@ -166,6 +167,5 @@ _strategy = DeploymentStrategy()
 _scaled = ScaleSubresource(
     strategy=_strategy, selector=lambda deployment: selector_expression(deployment.spec.selector)
 )
-BEHAVIOUR = ResourceBehaviour(
-    strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
-)
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)})
+HANDLERS: Handlers = {"scale": _scaled.serve}

@@ -24,7 +24,19 @@ _MANAGED_BY_LABEL = ("endpoints.kubernetes.io/managed-by", "endpoint-controller"
 _SHOWN = 3
 
 
+def _endpoints(endpoints: Endpoints, now: float) -> str:
+    if not endpoints.subsets:
+        return cells.NONE
+    endpoint_texts = [text for subset in endpoints.subsets for text in _format_subset_endpoints(subset)]
+    shown = ",".join(endpoint_texts[:_SHOWN])
+    return f"{shown} + {len(endpoint_texts) - _SHOWN} more..." if len(endpoint_texts) > _SHOWN else shown
+
+
+_COLUMNS = (NAME, Column("Endpoints", _endpoints, field="subsets"), AGE)
+
+
 class EndpointsStrategy(Strategy):
+    columns = _COLUMNS
     validates_whole = True
     allow_create_on_update = True
 
@@ -88,21 +100,11 @@ def _validate_port(port: EndpointPort, at: str, *, needs_name: bool) -> FieldErr
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _endpoints(endpoints: Endpoints, now: float) -> str:
-    if not endpoints.subsets:
-        return cells.NONE
-    endpoint_texts = [text for subset in endpoints.subsets for text in _format_subset_endpoints(subset)]
-    shown = ",".join(endpoint_texts[:_SHOWN])
-    return f"{shown} + {len(endpoint_texts) - _SHOWN} more..." if len(endpoint_texts) > _SHOWN else shown
-
-
 def _format_subset_endpoints(subset: EndpointSubset) -> list[str]:
     if not subset.ports:
         return [address.ip for address in subset.addresses]
     return [join_host_port(address.ip, port.port) for port in subset.ports for address in subset.addresses]
 
-
-EndpointsStrategy.columns = (NAME, Column("Endpoints", _endpoints, field="subsets"), AGE)
 
 BEHAVIOUR = ResourceBehaviour(
     strategy=EndpointsStrategy(),

@@ -29,7 +29,29 @@ _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-contr
 _SHOWN = 3
 
 
+def _ports(endpoint_slice: EndpointSlice, now: float) -> str:
+    return _summarize_texts(
+        [str(port.port) if port.port is not None else port.name or "" for port in endpoint_slice.ports or ()]
+    )
+
+
+def _addresses(endpoint_slice: EndpointSlice, now: float) -> str:
+    return _summarize_texts(
+        [address for endpoint in endpoint_slice.endpoints or () for address in endpoint.addresses or ()]
+    )
+
+
+_COLUMNS = (
+    NAME,
+    Column("AddressType", lambda endpoint_slice, now: endpoint_slice.addressType, field="addressType"),
+    Column("Ports", _ports, field="ports"),
+    Column("Endpoints", _addresses, field="endpoints"),
+    AGE,
+)
+
+
 class EndpointSliceStrategy(Strategy):
+    columns = _COLUMNS
     validates_whole = True
     counts_generation = True
 
@@ -161,25 +183,5 @@ def _summarize_texts(texts: Sequence[str]) -> str:
     shown = ",".join(texts[:_SHOWN]) or cells.UNSET
     return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown
 
-
-def _ports(endpoint_slice: EndpointSlice, now: float) -> str:
-    return _summarize_texts(
-        [str(port.port) if port.port is not None else port.name or "" for port in endpoint_slice.ports or ()]
-    )
-
-
-def _addresses(endpoint_slice: EndpointSlice, now: float) -> str:
-    return _summarize_texts(
-        [address for endpoint in endpoint_slice.endpoints or () for address in endpoint.addresses or ()]
-    )
-
-
-EndpointSliceStrategy.columns = (
-    NAME,
-    Column("AddressType", lambda endpoint_slice, now: endpoint_slice.addressType, field="addressType"),
-    Column("Ports", _ports, field="ports"),
-    Column("Endpoints", _addresses, field="endpoints"),
-    AGE,
-)
 
 BEHAVIOUR = ResourceBehaviour(strategy=EndpointSliceStrategy())

@@ -19,8 +19,49 @@ _MAX_FIELD_LENGTH, _MAX_MESSAGE_LENGTH = 128, 1024
 _NOT_MATCHING = "does not match event.namespace"
 
 
+def _first_seen(event: Event, now: float) -> str:
+    return ages.age(event.firstTimestamp or event.eventTime, now)
+
+
+def _last_seen(event: Event, now: float) -> str:
+    if event.series is not None:
+        return ages.age(event.series.lastObservedTime, now)
+    return ages.age(event.lastTimestamp, now) if event.lastTimestamp else _first_seen(event, now)
+
+
+def _count(event: Event, now: float) -> int:
+    return event.series.count if event.series is not None else event.count or 1
+
+
+def _object(event: Event, now: float) -> str:
+    about = event.involvedObject
+    return f"{about.kind.lower()}/{about.name}" if about.name else about.kind.lower()
+
+
+def _source(event: Event, now: float) -> str:
+    component = event.source.component or event.reportingComponent
+    instance = event.source.host or event.reportingInstance
+    return f"{component}, {instance}" if instance else component
+
+
+_COLUMNS = (
+    Column("Last Seen", _last_seen, field="lastTimestamp"),
+    Column("Type", lambda event, now: event.type, field="type"),
+    Column("Reason", lambda event, now: event.reason, field="reason"),
+    Column("Object", _object, field="involvedObject"),
+    Column("Subobject", lambda event, now: event.involvedObject.fieldPath, field="involvedObject.fieldPath", wide=True),
+    Column("Source", _source, field="source", wide=True),
+    Column("Message", lambda event, now: event.message.strip(), field="message"),
+    Column("First Seen", _first_seen, field="firstTimestamp", wide=True),
+    Column("Count", _count, field="count", wide=True),
+    Column("Name", cells.name, format="name", field="metadata.name", wide=True),
+)
+
+
 class EventStrategy(Strategy):
     """`reporter` is the name of the reportingController field in this API version."""
+
+    columns = _COLUMNS
 
     allow_create_on_update = True
     reporter = "reportingComponent"
@@ -65,46 +106,5 @@ def _validate_new_event(event: Event, reporter: str) -> Iterator[FieldError]:
     if names.size(event.message) > _MAX_MESSAGE_LENGTH:
         yield FieldError.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters")
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _first_seen(event: Event, now: float) -> str:
-    return ages.age(event.firstTimestamp or event.eventTime, now)
-
-
-def _last_seen(event: Event, now: float) -> str:
-    if event.series is not None:
-        return ages.age(event.series.lastObservedTime, now)
-    return ages.age(event.lastTimestamp, now) if event.lastTimestamp else _first_seen(event, now)
-
-
-def _count(event: Event, now: float) -> int:
-    return event.series.count if event.series is not None else event.count or 1
-
-
-def _object(event: Event, now: float) -> str:
-    about = event.involvedObject
-    return f"{about.kind.lower()}/{about.name}" if about.name else about.kind.lower()
-
-
-def _source(event: Event, now: float) -> str:
-    component = event.source.component or event.reportingComponent
-    instance = event.source.host or event.reportingInstance
-    return f"{component}, {instance}" if instance else component
-
-
-EventStrategy.columns = (
-    Column("Last Seen", _last_seen, field="lastTimestamp"),
-    Column("Type", lambda event, now: event.type, field="type"),
-    Column("Reason", lambda event, now: event.reason, field="reason"),
-    Column("Object", _object, field="involvedObject"),
-    Column("Subobject", lambda event, now: event.involvedObject.fieldPath, field="involvedObject.fieldPath", wide=True),
-    Column("Source", _source, field="source", wide=True),
-    Column("Message", lambda event, now: event.message.strip(), field="message"),
-    Column("First Seen", _first_seen, field="firstTimestamp", wide=True),
-    Column("Count", _count, field="count", wide=True),
-    Column("Name", cells.name, format="name", field="metadata.name", wide=True),
-)
 
 BEHAVIOUR = ResourceBehaviour(strategy=EventStrategy())

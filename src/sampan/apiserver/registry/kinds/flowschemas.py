@@ -82,7 +82,31 @@ MANDATORY = {
 """The specs of the mandatory flow schemas, which cannot be changed; without them a request could match none."""
 
 
+def _method(schema: FlowSchema, now: float) -> str:
+    method = schema.spec.distinguisherMethod
+    return method.type if method is not None else cells.NONE
+
+
+def _dangling_status(schema: FlowSchema, now: float) -> str:
+    return next((condition.status for condition in schema.status.conditions if condition.type == "Dangling"), "?")
+
+
+_COLUMNS = (
+    NAME,
+    Column(
+        "PriorityLevel",
+        lambda flow_schema, now: flow_schema.spec.priorityLevelConfiguration.name,
+        field="spec.priorityLevelConfiguration.name",
+    ),
+    Column("MatchingPrecedence", lambda flow_schema, now: flow_schema.spec.matchingPrecedence, field=_PRECEDENCE),
+    Column("DistinguisherMethod", _method, field="spec.distinguisherMethod"),
+    AGE,
+    Column("MissingPL", _dangling_status, description="references a broken or non-existent PriorityLevelConfiguration"),
+)
+
+
 class FlowSchemaStrategy(Strategy):
+    columns = _COLUMNS
     counts_generation = True
     validates_whole = True
 
@@ -227,31 +251,6 @@ def _find_path_error(path: str) -> str:
     stars = path.count("*")
     return "wildcard can only do suffix matching" if stars > 1 or (stars and not path.endswith("/*")) else ""
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _method(schema: FlowSchema, now: float) -> str:
-    method = schema.spec.distinguisherMethod
-    return method.type if method is not None else cells.NONE
-
-
-def _dangling_status(schema: FlowSchema, now: float) -> str:
-    return next((condition.status for condition in schema.status.conditions if condition.type == "Dangling"), "?")
-
-
-FlowSchemaStrategy.columns = (
-    NAME,
-    Column(
-        "PriorityLevel",
-        lambda flow_schema, now: flow_schema.spec.priorityLevelConfiguration.name,
-        field="spec.priorityLevelConfiguration.name",
-    ),
-    Column("MatchingPrecedence", lambda flow_schema, now: flow_schema.spec.matchingPrecedence, field=_PRECEDENCE),
-    Column("DistinguisherMethod", _method, field="spec.distinguisherMethod"),
-    AGE,
-    Column("MissingPL", _dangling_status, description="references a broken or non-existent PriorityLevelConfiguration"),
-)
 
 _strategy = FlowSchemaStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

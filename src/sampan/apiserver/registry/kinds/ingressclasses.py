@@ -22,7 +22,33 @@ _MAX_CONTROLLER_LENGTH = 250
 _SCOPES = ("Cluster", "Namespace")
 
 
+def _name(ingress_class: IngressClass, now: float) -> str:
+    is_default = ingress_class.metadata.annotations.get(_IS_DEFAULT) == "true"
+    return f"{ingress_class.metadata.name} (default)" if is_default else ingress_class.metadata.name
+
+
+def _parameters(ingress_class: IngressClass, now: float) -> str:
+    parameters = ingress_class.spec.parameters
+    if parameters is None:
+        return cells.NONE
+    group = f".{parameters.apiGroup}" if parameters.apiGroup is not None else ""
+    return f"{parameters.kind}{group}/{parameters.name}"
+
+
+_COLUMNS = (
+    Column("Name", _name, format="name", field=NAME.field),
+    Column(
+        "Controller",
+        lambda ingress_class, now: ingress_class.spec.controller,
+        description="Controller that is responsible for handling this class",
+    ),
+    Column("Parameters", _parameters, description="A reference to a resource with additional parameters"),
+    AGE,
+)
+
+
 class IngressClassStrategy(Strategy):
+    columns = _COLUMNS
     counts_generation = True
     validates_whole = True
 
@@ -54,29 +80,5 @@ def _validate_parameter(parameters: IngressClassParametersReference) -> FieldErr
     elif namespace is not None:
         yield from validate_dns_label(namespace, at)
 
-
-def _name(ingress_class: IngressClass, now: float) -> str:
-    is_default = ingress_class.metadata.annotations.get(_IS_DEFAULT) == "true"
-    return f"{ingress_class.metadata.name} (default)" if is_default else ingress_class.metadata.name
-
-
-def _parameters(ingress_class: IngressClass, now: float) -> str:
-    parameters = ingress_class.spec.parameters
-    if parameters is None:
-        return cells.NONE
-    group = f".{parameters.apiGroup}" if parameters.apiGroup is not None else ""
-    return f"{parameters.kind}{group}/{parameters.name}"
-
-
-IngressClassStrategy.columns = (
-    Column("Name", _name, format="name", field=NAME.field),
-    Column(
-        "Controller",
-        lambda ingress_class, now: ingress_class.spec.controller,
-        description="Controller that is responsible for handling this class",
-    ),
-    Column("Parameters", _parameters, description="A reference to a resource with additional parameters"),
-    AGE,
-)
 
 BEHAVIOUR = ResourceBehaviour(strategy=IngressClassStrategy())

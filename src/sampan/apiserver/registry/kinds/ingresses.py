@@ -35,7 +35,44 @@ _ENTRIES = "status.loadBalancer.ingress"
 _SHOWN = 3
 
 
+def _hosts(ingress: Ingress, now: float) -> str:
+    rules = ingress.spec.rules
+    hosts = [rule.host for rule in rules if rule.host][:_SHOWN]
+    last = [index for index, rule in enumerate(rules) if rule.host][:_SHOWN][-1:]
+    has_more = len(hosts) == _SHOWN and last[0] < len(rules) - 1
+    return f"{','.join(hosts)} + {len(rules) - _SHOWN} more..." if has_more else ",".join(hosts) or "*"
+
+
+def _address(ingress: Ingress, now: float) -> str:
+    hosts = {entry.ip or entry.hostname for entry in ingress.status.loadBalancer.ingress}
+    return ",".join(sorted(hosts - {""}))
+
+
+def _class(ingress: Ingress, now: float) -> str:
+    name = ingress.spec.ingressClassName
+    return name if name is not None else cells.NONE
+
+
+_COLUMNS = (
+    NAME,
+    Column(
+        "Class",
+        _class,
+        description="The name of the IngressClass resource that should be used for additional configuration",
+    ),
+    Column("Hosts", _hosts, description="Hosts that incoming requests are matched against before the ingress rule"),
+    Column("Address", _address, description="Address is a list containing ingress points for the load-balancer"),
+    Column(
+        "Ports",
+        lambda ingress, now: "80, 443" if ingress.spec.tls else "80",
+        description="Ports of TLS configurations that open",
+    ),
+    AGE,
+)
+
+
 class IngressStrategy(Strategy):
+    columns = _COLUMNS
     counts_generation = True
     validates_whole = True
 
@@ -178,44 +215,6 @@ def _validate_service(service: IngressServiceBackend, at: str) -> FieldErrors:
     else:
         yield FieldError.required(at, "port name or number is required")
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _hosts(ingress: Ingress, now: float) -> str:
-    rules = ingress.spec.rules
-    hosts = [rule.host for rule in rules if rule.host][:_SHOWN]
-    last = [index for index, rule in enumerate(rules) if rule.host][:_SHOWN][-1:]
-    has_more = len(hosts) == _SHOWN and last[0] < len(rules) - 1
-    return f"{','.join(hosts)} + {len(rules) - _SHOWN} more..." if has_more else ",".join(hosts) or "*"
-
-
-def _address(ingress: Ingress, now: float) -> str:
-    hosts = {entry.ip or entry.hostname for entry in ingress.status.loadBalancer.ingress}
-    return ",".join(sorted(hosts - {""}))
-
-
-def _class(ingress: Ingress, now: float) -> str:
-    name = ingress.spec.ingressClassName
-    return name if name is not None else cells.NONE
-
-
-IngressStrategy.columns = (
-    NAME,
-    Column(
-        "Class",
-        _class,
-        description="The name of the IngressClass resource that should be used for additional configuration",
-    ),
-    Column("Hosts", _hosts, description="Hosts that incoming requests are matched against before the ingress rule"),
-    Column("Address", _address, description="Address is a list containing ingress points for the load-balancer"),
-    Column(
-        "Ports",
-        lambda ingress, now: "80, 443" if ingress.spec.tls else "80",
-        description="Ports of TLS configurations that open",
-    ),
-    AGE,
-)
 
 _strategy = IngressStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": IngressStatusStrategy(_strategy)})

@@ -15,7 +15,19 @@ from sampan.apiserver.tables.columns import AGE, NAME
 _PARENT_PATH = "spec.parentRef"
 
 
+def _parent(ip_address: IPAddress, now: float) -> str:
+    parent = ip_address.spec.parentRef
+    if parent is None:
+        return cells.NONE
+    resource = f"{parent.resource}.{parent.group}" if parent.group else parent.resource
+    return "/".join(part for part in (resource.lower(), parent.namespace, parent.name) if part)
+
+
+_COLUMNS = (NAME, Column("ParentRef", _parent, field="spec.parentRef"), AGE)
+
+
 class IPAddressStrategy(Strategy):
+    columns = _COLUMNS
     validates_whole = True
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
@@ -43,15 +55,5 @@ def _validate_parent(parent: ParentReference | None) -> FieldErrors:
         for text in names.path_segment(value) if value else ():
             yield FieldError.invalid(f"{_PARENT_PATH}.{field}", value, text)
 
-
-def _parent(ip_address: IPAddress, now: float) -> str:
-    parent = ip_address.spec.parentRef
-    if parent is None:
-        return cells.NONE
-    resource = f"{parent.resource}.{parent.group}" if parent.group else parent.resource
-    return "/".join(part for part in (resource.lower(), parent.namespace, parent.name) if part)
-
-
-IPAddressStrategy.columns = (NAME, Column("ParentRef", _parent, field="spec.parentRef"), AGE)
 
 BEHAVIOUR = ResourceBehaviour(strategy=IPAddressStrategy())

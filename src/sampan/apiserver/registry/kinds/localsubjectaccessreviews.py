@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import LocalSubjectAccessReview
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry import reviews
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 
@@ -26,4 +27,5 @@ def _validate_review(access_review: LocalSubjectAccessReview) -> Iterator[FieldE
     yield from reviews.validate_local_review(access_review)
 
 
-BEHAVIOUR = ResourceBehaviour(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour()
+HANDLERS: Handlers = {"": review}

@@ -9,6 +9,7 @@ from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ConfigMapNodeConfigSource, Node, NodeConfigSource, Taint
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.proxy.proxied import proxy_to_node
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.resources import round_up, validate_resource_quantity
@@ -184,7 +185,52 @@ _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 _UNKNOWN = "<unknown>"
 
 
+def _status(node: Node, now: float) -> str:
+    ready = {condition.status for condition in node.status.conditions if condition.type == "Ready"}
+    words = [("Ready" if "True" in ready else "NotReady") if ready else "Unknown"]
+    if node.spec.unschedulable:
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _roles(node: Node, now: float) -> str:
+    labels = node.metadata.labels
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    return ",".join(sorted((roles | {labels.get(_ROLE, "")}) - {""})) or cells.NONE
+
+
+def _kernel(node: Node, now: float) -> str:
+    info = node.status.nodeInfo
+    kernel = info.kernelVersion or _UNKNOWN
+    return f"{kernel} ({info.architecture})" if info.architecture else kernel
+
+
+_COLUMNS = (
+    NAME,
+    Column("Status", _status, description="The status of the node"),
+    Column("Roles", _roles, description="The roles of the node"),
+    AGE,
+    Column("Version", lambda node, now: node.status.nodeInfo.kubeletVersion, field="status.nodeInfo.kubeletVersion"),
+    Column("Internal-IP", lambda node, now: _address(node, "InternalIP"), field="status.addresses", wide=True),
+    Column("External-IP", lambda node, now: _address(node, "ExternalIP"), field="status.addresses", wide=True),
+    Column(
+        "OS-Image",
+        lambda node, now: node.status.nodeInfo.osImage or _UNKNOWN,
+        field="status.nodeInfo.osImage",
+        wide=True,
+    ),
+    Column("Kernel-Version", _kernel, field="status.nodeInfo.kernelVersion", wide=True),
+    Column(
+        "Container-Runtime",
+        lambda node, now: node.status.nodeInfo.containerRuntimeVersion or _UNKNOWN,
+        field="status.nodeInfo.containerRuntimeVersion",
+        wide=True,
+    ),
+)
+
+
 class NodeStrategy(Strategy):
+    columns = _COLUMNS
     validates_whole = True
 
     def default(self, obj: Node) -> None:
@@ -243,54 +289,10 @@ class NodeStatusStrategy(StatusStrategy):
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _status(node: Node, now: float) -> str:
-    ready = {condition.status for condition in node.status.conditions if condition.type == "Ready"}
-    words = [("Ready" if "True" in ready else "NotReady") if ready else "Unknown"]
-    if node.spec.unschedulable:
-        words.append("SchedulingDisabled")
-    return ",".join(words)
-
-
-def _roles(node: Node, now: float) -> str:
-    labels = node.metadata.labels
-    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    return ",".join(sorted((roles | {labels.get(_ROLE, "")}) - {""})) or cells.NONE
-
-
 def _address(node: Node, kind: str) -> str:
     return next((address.address for address in node.status.addresses if address.type == kind), cells.NONE)
 
 
-def _kernel(node: Node, now: float) -> str:
-    info = node.status.nodeInfo
-    kernel = info.kernelVersion or _UNKNOWN
-    return f"{kernel} ({info.architecture})" if info.architecture else kernel
-
-
-NodeStrategy.columns = (
-    NAME,
-    Column("Status", _status, description="The status of the node"),
-    Column("Roles", _roles, description="The roles of the node"),
-    AGE,
-    Column("Version", lambda node, now: node.status.nodeInfo.kubeletVersion, field="status.nodeInfo.kubeletVersion"),
-    Column("Internal-IP", lambda node, now: _address(node, "InternalIP"), field="status.addresses", wide=True),
-    Column("External-IP", lambda node, now: _address(node, "ExternalIP"), field="status.addresses", wide=True),
-    Column(
-        "OS-Image",
-        lambda node, now: node.status.nodeInfo.osImage or _UNKNOWN,
-        field="status.nodeInfo.osImage",
-        wide=True,
-    ),
-    Column("Kernel-Version", _kernel, field="status.nodeInfo.kernelVersion", wide=True),
-    Column(
-        "Container-Runtime",
-        lambda node, now: node.status.nodeInfo.containerRuntimeVersion or _UNKNOWN,
-        field="status.nodeInfo.containerRuntimeVersion",
-        wide=True,
-    ),
-)
-
 _strategy = NodeStrategy()
-BEHAVIOUR = ResourceBehaviour(
-    strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)}, handlers={"proxy": proxy_to_node}
-)
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)})
+HANDLERS: Handlers = {"proxy": proxy_to_node}

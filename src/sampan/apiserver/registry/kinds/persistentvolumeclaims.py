@@ -39,7 +39,38 @@ _RESIZE_STATUSES = (
 )
 
 
+def _phase(claim: PersistentVolumeClaim, now: float) -> str:
+    return claim.status.phase if claim.metadata.deletionTimestamp is None else "Terminating"
+
+
+def _capacity(claim: PersistentVolumeClaim, now: float) -> str:
+    return claim.status.capacity.get(_STORAGE, "0") if claim.spec.volumeName else ""
+
+
+def _modes(claim: PersistentVolumeClaim, now: float) -> str:
+    return modes_in_short(claim.status.accessModes) if claim.spec.volumeName else ""
+
+
+def _attributes_class(claim: PersistentVolumeClaim, now: float) -> str:
+    name = claim.spec.volumeAttributesClassName
+    return name if name is not None else cells.UNSET
+
+
+_COLUMNS = (
+    NAME,
+    Column("Status", _phase, field="status.phase"),
+    Column("Volume", lambda claim, now: claim.spec.volumeName, field="spec.volumeName"),
+    Column("Capacity", _capacity, field="status.capacity"),
+    Column("Access Modes", _modes, field="status.accessModes"),
+    Column("StorageClass", lambda claim, now: class_of(claim), description="StorageClass of the pvc"),
+    Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pvc"),
+    AGE,
+    Column("VolumeMode", lambda claim, now: claim.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
+)
+
+
 class PersistentVolumeClaimStrategy(Strategy):
+    columns = _COLUMNS
     return_deleted_object = True
     validates_whole = True
 
@@ -219,38 +250,6 @@ def _validate_resource_name(name: str, at: str) -> FieldErrors:
     if not messages and is_native_resource(name) and name != _STORAGE:
         yield FieldError.not_supported(at, name, [_STORAGE])
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _phase(claim: PersistentVolumeClaim, now: float) -> str:
-    return claim.status.phase if claim.metadata.deletionTimestamp is None else "Terminating"
-
-
-def _capacity(claim: PersistentVolumeClaim, now: float) -> str:
-    return claim.status.capacity.get(_STORAGE, "0") if claim.spec.volumeName else ""
-
-
-def _modes(claim: PersistentVolumeClaim, now: float) -> str:
-    return modes_in_short(claim.status.accessModes) if claim.spec.volumeName else ""
-
-
-def _attributes_class(claim: PersistentVolumeClaim, now: float) -> str:
-    name = claim.spec.volumeAttributesClassName
-    return name if name is not None else cells.UNSET
-
-
-PersistentVolumeClaimStrategy.columns = (
-    NAME,
-    Column("Status", _phase, field="status.phase"),
-    Column("Volume", lambda claim, now: claim.spec.volumeName, field="spec.volumeName"),
-    Column("Capacity", _capacity, field="status.capacity"),
-    Column("Access Modes", _modes, field="status.accessModes"),
-    Column("StorageClass", lambda claim, now: class_of(claim), description="StorageClass of the pvc"),
-    Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pvc"),
-    AGE,
-    Column("VolumeMode", lambda claim, now: claim.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
-)
 
 _strategy = PersistentVolumeClaimStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PersistentVolumeClaimStatusStrategy(_strategy)})

@@ -39,7 +39,41 @@ _OLD_SOURCES = {
 }
 
 
+def _phase(volume: PersistentVolume, now: float) -> str:
+    return volume.status.phase if volume.metadata.deletionTimestamp is None else "Terminating"
+
+
+def _claim(volume: PersistentVolume, now: float) -> str:
+    claim = volume.spec.claimRef
+    return f"{claim.namespace}/{claim.name}" if claim is not None else ""
+
+
+def _attributes_class(volume: PersistentVolume, now: float) -> str:
+    name = volume.spec.volumeAttributesClassName
+    return name if name is not None else cells.UNSET
+
+
+_COLUMNS = (
+    NAME,
+    Column("Capacity", lambda volume, now: volume.spec.capacity.get("storage", "0"), field="spec.capacity"),
+    Column("Access Modes", lambda volume, now: modes_in_short(volume.spec.accessModes), field="spec.accessModes"),
+    Column(
+        "Reclaim Policy",
+        lambda volume, now: volume.spec.persistentVolumeReclaimPolicy,
+        field="spec.persistentVolumeReclaimPolicy",
+    ),
+    Column("Status", _phase, field="status.phase"),
+    Column("Claim", _claim, field="spec.claimRef"),
+    Column("StorageClass", lambda volume, now: class_of(volume), description="StorageClass of the pv"),
+    Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pv"),
+    Column("Reason", lambda volume, now: volume.status.reason, field="status.reason"),
+    AGE,
+    Column("VolumeMode", lambda volume, now: volume.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
+)
+
+
 class PersistentVolumeStrategy(Strategy):
+    columns = _COLUMNS
     return_deleted_object = True
     validates_whole = True
 
@@ -99,41 +133,6 @@ class PersistentVolumeStatusStrategy(StatusStrategy):
         elif new.lastPhaseTransitionTime in (None, before.lastPhaseTransitionTime):
             new.lastPhaseTransitionTime = ctx.now
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _phase(volume: PersistentVolume, now: float) -> str:
-    return volume.status.phase if volume.metadata.deletionTimestamp is None else "Terminating"
-
-
-def _claim(volume: PersistentVolume, now: float) -> str:
-    claim = volume.spec.claimRef
-    return f"{claim.namespace}/{claim.name}" if claim is not None else ""
-
-
-def _attributes_class(volume: PersistentVolume, now: float) -> str:
-    name = volume.spec.volumeAttributesClassName
-    return name if name is not None else cells.UNSET
-
-
-PersistentVolumeStrategy.columns = (
-    NAME,
-    Column("Capacity", lambda volume, now: volume.spec.capacity.get("storage", "0"), field="spec.capacity"),
-    Column("Access Modes", lambda volume, now: modes_in_short(volume.spec.accessModes), field="spec.accessModes"),
-    Column(
-        "Reclaim Policy",
-        lambda volume, now: volume.spec.persistentVolumeReclaimPolicy,
-        field="spec.persistentVolumeReclaimPolicy",
-    ),
-    Column("Status", _phase, field="status.phase"),
-    Column("Claim", _claim, field="spec.claimRef"),
-    Column("StorageClass", lambda volume, now: class_of(volume), description="StorageClass of the pv"),
-    Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pv"),
-    Column("Reason", lambda volume, now: volume.status.reason, field="status.reason"),
-    AGE,
-    Column("VolumeMode", lambda volume, now: volume.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
-)
 
 _strategy = PersistentVolumeStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PersistentVolumeStatusStrategy(_strategy)})

@@ -45,7 +45,35 @@ MANDATORY = {
 """The specs of the mandatory priority levels, which are immutable except for `spec.exempt` of the level `exempt`."""
 
 
+def _shares(level: PriorityLevelConfiguration, now: float) -> Any:
+    return level.spec.limited.nominalConcurrencyShares if level.spec.limited is not None else cells.NONE
+
+
+def _make_queuing_cell(field: str) -> Callable[[PriorityLevelConfiguration, float], Any]:
+    def value(level: PriorityLevelConfiguration, now: float) -> Any:
+        limited = level.spec.limited
+        queuing = limited.limitResponse.queuing if limited is not None else None
+        return getattr(queuing, field) if queuing is not None else cells.NONE
+
+    return value
+
+
+_QUEUING = "spec.limited.limitResponse.queuing"
+
+
+_COLUMNS = (
+    NAME,
+    Column("Type", lambda level, now: level.spec.type, field="spec.type"),
+    Column("NominalConcurrencyShares", _shares, field="spec.limited.nominalConcurrencyShares"),
+    Column("Queues", _make_queuing_cell("queues"), field=f"{_QUEUING}.queues"),
+    Column("HandSize", _make_queuing_cell("handSize"), field=f"{_QUEUING}.handSize"),
+    Column("QueueLengthLimit", _make_queuing_cell("queueLengthLimit"), field=f"{_QUEUING}.queueLengthLimit"),
+    AGE,
+)
+
+
 class PriorityLevelStrategy(Strategy):
+    columns = _COLUMNS
     counts_generation = True
     validates_whole = True
 
@@ -171,33 +199,6 @@ def _validate_queuing(queuing: QueuingConfiguration, at: str) -> FieldErrors:
         start = f"required entropy bits of deckSize {queues} and handSize {hand}"
         yield FieldError.invalid(f"{at}.handSize", hand, f"{start} should not be greater than {_MAX_HASH_BITS}")
 
-
-# -- table columns -----------------------------------------------------------------------------------------------------
-
-
-def _shares(level: PriorityLevelConfiguration, now: float) -> Any:
-    return level.spec.limited.nominalConcurrencyShares if level.spec.limited is not None else cells.NONE
-
-
-def _make_queuing_cell(field: str) -> Callable[[PriorityLevelConfiguration, float], Any]:
-    def value(level: PriorityLevelConfiguration, now: float) -> Any:
-        limited = level.spec.limited
-        queuing = limited.limitResponse.queuing if limited is not None else None
-        return getattr(queuing, field) if queuing is not None else cells.NONE
-
-    return value
-
-
-_QUEUING = "spec.limited.limitResponse.queuing"
-PriorityLevelStrategy.columns = (
-    NAME,
-    Column("Type", lambda level, now: level.spec.type, field="spec.type"),
-    Column("NominalConcurrencyShares", _shares, field="spec.limited.nominalConcurrencyShares"),
-    Column("Queues", _make_queuing_cell("queues"), field=f"{_QUEUING}.queues"),
-    Column("HandSize", _make_queuing_cell("handSize"), field=f"{_QUEUING}.handSize"),
-    Column("QueueLengthLimit", _make_queuing_cell("queueLengthLimit"), field=f"{_QUEUING}.queueLengthLimit"),
-    AGE,
-)
 
 _strategy = PriorityLevelStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

@@ -6,6 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
@@ -92,6 +93,5 @@ _strategy = ReplicaSetStrategy()
 _scaled = ScaleSubresource(
     strategy=_strategy, selector=lambda replica_set: selector_expression(replica_set.spec.selector)
 )
-BEHAVIOUR = ResourceBehaviour(
-    strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
-)
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)})
+HANDLERS: Handlers = {"scale": _scaled.serve}

@@ -11,6 +11,7 @@ from sampan.api.types.core_v1 import (
     ReplicationControllerSpec,
     ReplicationControllerStatus,
 )
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template, drop_disabled_fields
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
@@ -26,7 +27,25 @@ from sampan.apiserver.tables.columns import AGE, NAME
 _EXCEEDS_REPLICAS_ERROR = "cannot be greater than status.replicas"
 
 
+def _containers(controller: ReplicationController) -> list[Container]:
+    return list(controller.spec.template.spec.containers or ()) if controller.spec.template is not None else []
+
+
+_COLUMNS = (
+    NAME,
+    Column("Desired", lambda controller, now: controller.spec.replicas or 0, type="integer", field="spec.replicas"),
+    Column("Current", lambda controller, now: controller.status.replicas, type="integer", field="status.replicas"),
+    Column(
+        "Ready", lambda controller, now: controller.status.readyReplicas, type="integer", field="status.readyReplicas"
+    ),
+    AGE,
+    *container_columns(_containers),
+    Column("Selector", lambda controller, now: cells.pairs(controller.spec.selector), field="spec.selector", wide=True),
+)
+
+
 class ReplicationControllerStrategy(Strategy):
+    columns = _COLUMNS
     counts_generation = True
     default_garbage_collection_policy = "Orphan"
 
@@ -115,30 +134,14 @@ def _validate_template(
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _containers(controller: ReplicationController) -> list[Container]:
-    return list(controller.spec.template.spec.containers or ()) if controller.spec.template is not None else []
-
-
 def _selector(controller: ReplicationController) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(controller.spec.selector.items()))
 
-
-ReplicationControllerStrategy.columns = (
-    NAME,
-    Column("Desired", lambda controller, now: controller.spec.replicas or 0, type="integer", field="spec.replicas"),
-    Column("Current", lambda controller, now: controller.status.replicas, type="integer", field="status.replicas"),
-    Column(
-        "Ready", lambda controller, now: controller.status.readyReplicas, type="integer", field="status.readyReplicas"
-    ),
-    AGE,
-    *container_columns(_containers),
-    Column("Selector", lambda controller, now: cells.pairs(controller.spec.selector), field="spec.selector", wide=True),
-)
 
 _strategy = ReplicationControllerStrategy()
 _scaled = ScaleSubresource(strategy=_strategy, selector=_selector)
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy,
     views={"status": ReplicationControllerStatusStrategy(_strategy)},
-    handlers={"scale": _scaled.serve},
 )
+HANDLERS: Handlers = {"scale": _scaled.serve}

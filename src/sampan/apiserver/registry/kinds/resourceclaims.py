@@ -23,7 +23,25 @@ from sampan.apiserver.tables.columns import AGE, NAME
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
+def _state(claim: ResourceClaim, now: float) -> str:
+    is_deleted, allocation = claim.metadata.deletionTimestamp is not None, claim.status.allocation
+    states = ["deleted"] if is_deleted else []
+    if allocation is not None:
+        states += ["allocated", "reserved"] if claim.status.reservedFor else ["allocated"]
+    elif not is_deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
+_COLUMNS = (
+    NAME,
+    Column("State", _state, description="A summary of the current state (allocated, pending, reserved, etc.)."),
+    AGE,
+)
+
+
 class ResourceClaimStrategy(Strategy):
+    columns = _COLUMNS
     return_deleted_object = True
     validates_whole = True
     has_expressions = True
@@ -65,9 +83,9 @@ class ResourceClaimStatusStrategy(StatusStrategy):
     async def validate_permissions(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Sequence[FieldError]:
         indexes = _admin_results(obj.status) if not _admin_results(old.status) else ()
         errors = list(_validate_admin_access_label(ctx, indexes, "status.allocation.devices.results"))
-        if ctx.registry.security is not None:
+        if ctx.services.security is not None:
             needs = list_required_permissions(_request(ctx, obj), obj.status, old.status)
-            errors += await validate_status_permissions(ctx.registry.security.authorizer, needs)
+            errors += await validate_status_permissions(ctx.services.security.authorizer, needs)
         return errors
 
     def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
@@ -103,27 +121,11 @@ def _validate_admin_access_label(ctx: Context, indexes: Sequence[int], at: str) 
     """Yield an error if admin access to devices is requested in a namespace without the label that permits it."""
     if not indexes:
         return
-    namespace = ctx.registry.open_store_of("", "v1", "Namespace").peek("", ctx.namespace)
+    namespace = ctx.services.open_store_of("", "v1", "Namespace").peek("", ctx.namespace)
     if namespace is None or namespace.metadata.labels.get(_ADMIN_LABEL) != "true":
         text = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
         yield FieldError.forbidden(f"{at}[{indexes[0]}].adminAccess", text)
 
-
-def _state(claim: ResourceClaim, now: float) -> str:
-    is_deleted, allocation = claim.metadata.deletionTimestamp is not None, claim.status.allocation
-    states = ["deleted"] if is_deleted else []
-    if allocation is not None:
-        states += ["allocated", "reserved"] if claim.status.reservedFor else ["allocated"]
-    elif not is_deleted:
-        states.append("pending")
-    return ",".join(states)
-
-
-ResourceClaimStrategy.columns = (
-    NAME,
-    Column("State", _state, description="A summary of the current state (allocated, pending, reserved, etc.)."),
-    AGE,
-)
 
 _strategy = ResourceClaimStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ResourceClaimStatusStrategy(_strategy)})

@@ -38,7 +38,27 @@ _NOT_EXISTS = (
 )
 
 
+_COLUMNS = (
+    NAME,
+    Column(
+        "Request",
+        lambda quota, now: _usage(quota, of_limits=False),
+        description="Request represents a minimum amount of cpu/memory that a container may consume.",
+    ),
+    Column(
+        "Limit",
+        lambda quota, now: _usage(quota, of_limits=True),
+        description=(
+            "Limits control the maximum amount of cpu/memory that a container may use independent of contention on "
+            "the node."
+        ),
+    ),
+    AGE,
+)
+
+
 class ResourceQuotaStrategy(Strategy):
+    columns = _COLUMNS
     return_deleted_object = True
 
     def default(self, obj: ResourceQuota) -> None:
@@ -161,24 +181,6 @@ def _usage(quota: ResourceQuota, *, of_limits: bool) -> str:
     names = [name for name in sorted(hard) if name.startswith("limits.") == of_limits]
     return ", ".join([f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names])
 
-
-ResourceQuotaStrategy.columns = (
-    NAME,
-    Column(
-        "Request",
-        lambda quota, now: _usage(quota, of_limits=False),
-        description="Request represents a minimum amount of cpu/memory that a container may consume.",
-    ),
-    Column(
-        "Limit",
-        lambda quota, now: _usage(quota, of_limits=True),
-        description=(
-            "Limits control the maximum amount of cpu/memory that a container may use independent of contention on "
-            "the node."
-        ),
-    ),
-    AGE,
-)
 
 _strategy = ResourceQuotaStrategy()
 BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ResourceQuotaStatusStrategy(_strategy)})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sampan.api.types.authentication_v1 import SelfSubjectReview, SelfSubjectReviewStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.reviews import read_review, review_response, user_info
 
@@ -25,4 +26,5 @@ async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     return await review_response(endpoints, call, subject_review)
 
 
-BEHAVIOUR = ResourceBehaviour(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour()
+HANDLERS: Handlers = {"": review}

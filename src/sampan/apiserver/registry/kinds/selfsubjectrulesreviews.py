@@ -12,6 +12,7 @@ from sampan.api.types.authorization_v1 import (
     SubjectRulesReviewStatus,
 )
 from sampan.apiserver.authz.authorizer import ResolvedRules
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.reviews import read_review, review_response, security_of
 from sampan.machinery import errors
@@ -58,4 +59,5 @@ def _join_errors(errors: Sequence[str]) -> str:
     return f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
 
 
-BEHAVIOUR = ResourceBehaviour(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour()
+HANDLERS: Handlers = {"": review}

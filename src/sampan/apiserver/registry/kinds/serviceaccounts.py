@@ -15,6 +15,7 @@ from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod, ServiceAccount
 from sampan.api.values import times
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
@@ -49,7 +50,7 @@ class _BoundObject:
 
 
 async def create_token(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    signer = endpoints.registry.token_signer
+    signer = endpoints.token_signer
     if signer is None:
         raise errors.generic(404)
     opts = options.write_options("CreateOptions", call.query)
@@ -207,4 +208,5 @@ class ServiceAccountStrategy(Strategy):
             yield f"metadata.annotations[{_MOUNTABLE_ONLY}]: deprecated in v1.32+; {instead}"
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ServiceAccountStrategy(), handlers={"token": create_token})
+BEHAVIOUR = ResourceBehaviour(strategy=ServiceAccountStrategy())
+HANDLERS: Handlers = {"token": create_token}

@@ -15,6 +15,7 @@ from sampan.api.types.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec, validate_template_metadata
@@ -242,6 +243,5 @@ _strategy = StatefulSetStrategy()
 _scaled = ScaleSubresource(
     strategy=_strategy, selector=lambda stateful_set: selector_expression(stateful_set.spec.selector)
 )
-BEHAVIOUR = ResourceBehaviour(
-    strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
-)
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)})
+HANDLERS: Handlers = {"scale": _scaled.serve}

@@ -23,7 +23,31 @@ _POLICIES, _MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
 _FIXED = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
 
+def _name(storage_class: StorageClass, now: float) -> str:
+    name = storage_class.metadata.name
+    return f"{name} (default)" if is_default(storage_class.metadata) else name
+
+
+_COLUMNS = (
+    Column("Name", _name, format="name", field=NAME.field),
+    Column("Provisioner", lambda storage_class, now: storage_class.provisioner, field="provisioner"),
+    Column("ReclaimPolicy", lambda storage_class, now: storage_class.reclaimPolicy or "Delete", field="reclaimPolicy"),
+    Column(
+        "VolumeBindingMode",
+        lambda storage_class, now: storage_class.volumeBindingMode or "Immediate",
+        field="volumeBindingMode",
+    ),
+    Column(
+        "AllowVolumeExpansion",
+        lambda storage_class, now: bool(storage_class.allowVolumeExpansion),
+        field="allowVolumeExpansion",
+    ),
+    AGE,
+)
+
+
 class StorageClassStrategy(Strategy):
+    columns = _COLUMNS
     return_deleted_object = True
     validates_whole = True
 
@@ -76,27 +100,5 @@ def _validate_expression(expressions: Sequence[TopologySelectorLabelRequirement]
         yield from validate_qualified_name(expression.key, f"{path}.key")
         yield from validate_unique(expression.key, keys, f"{path}.key")
 
-
-def _name(storage_class: StorageClass, now: float) -> str:
-    name = storage_class.metadata.name
-    return f"{name} (default)" if is_default(storage_class.metadata) else name
-
-
-StorageClassStrategy.columns = (
-    Column("Name", _name, format="name", field=NAME.field),
-    Column("Provisioner", lambda storage_class, now: storage_class.provisioner, field="provisioner"),
-    Column("ReclaimPolicy", lambda storage_class, now: storage_class.reclaimPolicy or "Delete", field="reclaimPolicy"),
-    Column(
-        "VolumeBindingMode",
-        lambda storage_class, now: storage_class.volumeBindingMode or "Immediate",
-        field="volumeBindingMode",
-    ),
-    Column(
-        "AllowVolumeExpansion",
-        lambda storage_class, now: bool(storage_class.allowVolumeExpansion),
-        field="allowVolumeExpansion",
-    ),
-    AGE,
-)
 
 BEHAVIOUR = ResourceBehaviour(strategy=StorageClassStrategy())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import SubjectAccessReview
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry import reviews
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 
@@ -25,4 +26,5 @@ def _validate_review(access_review: SubjectAccessReview) -> Iterator[FieldError]
     yield from reviews.validate_metadata(access_review.metadata)
 
 
-BEHAVIOUR = ResourceBehaviour(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour()
+HANDLERS: Handlers = {"": review}

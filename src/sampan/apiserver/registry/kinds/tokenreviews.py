@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sampan.api import limits
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
 from sampan.apiserver.authn.authenticator import TokenError, UnionTokenAuthenticator
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.reviews import read_review, review_response, security_of, user_info
 from sampan.machinery import errors
@@ -44,4 +45,5 @@ async def _status(tokens: UnionTokenAuthenticator, token: str, audiences: Sequen
     )
 
 
-BEHAVIOUR = ResourceBehaviour(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour()
+HANDLERS: Handlers = {"": review}

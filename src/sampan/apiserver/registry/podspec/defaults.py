@@ -220,7 +220,7 @@ _OFF_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 def drop_disabled_fields(spec: PodSpec, ctx: Context) -> None:
     """Drop disabled fields of a spec. The scheduling group is kept if the server serves PodGroups."""
-    if spec.schedulingGroup is not None and ctx.registry.scheme.resource(*_POD_GROUPS) is None:
+    if spec.schedulingGroup is not None and ctx.services.scheme.resource(*_POD_GROUPS) is None:
         spec.schedulingGroup = None
     for volume in spec.volumes:
         if volume.projected is not None:

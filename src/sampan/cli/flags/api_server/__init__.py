@@ -16,7 +16,7 @@ from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
-from sampan.apiserver.server import find_default_route_address
+from sampan.apiserver.server_address import find_default_route_address
 from sampan.cli.flags import parsers, server_tls, store
 from sampan.cli.flags.api_server import audit, identity, service_accounts
 from sampan.cli.flags.feature_gates import feature_gates

@@ -83,4 +83,4 @@ async def _check_allocations(server: ApiServer) -> None:
     ports = [{port["nodePort"] for port in spec.get("ports", ()) if "nodePort" in port} for _, spec in specs]
     ports += [{spec["healthCheckNodePort"]} for _, spec in specs if "healthCheckNodePort" in spec]
     assert sum(map(len, ports)) == len(set().union(*ports))
-    assert set(await server.registry.node_ports.change(lambda bitmap: bitmap)) == set().union(*ports)
+    assert set(await server.services.node_ports.change(lambda bitmap: bitmap)) == set().union(*ports)

@@ -20,7 +20,7 @@ from sampan.api.types.batch_v1 import (
     SuccessPolicyRule,
 )
 from sampan.api.types.core_v1 import Affinity, Container, PodSpec
-from sampan.apiserver.registry.kinds.jobs import status
+from sampan.apiserver.registry.kinds.jobs.indexes import IndexesError, count_indexes
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.validation import (
@@ -121,8 +121,8 @@ def _validate_success_rule(rule: SuccessPolicyRule, completions: int, at: str) -
         if len(rule.succeededIndexes) > _MAX_INDEXES_LENGTH:
             yield FieldError.too_long(path, _MAX_INDEXES_LENGTH)
         try:
-            total = status.count_indexes(rule.succeededIndexes, completions)
-        except status.IndexesError as error:
+            total = count_indexes(rule.succeededIndexes, completions)
+        except IndexesError as error:
             yield FieldError.invalid(path, rule.succeededIndexes, f"error parsing succeededIndexes: {error}")
     if rule.succeededCount is not None:
         yield from _validate_success_count(rule, completions, total, f"{at}.succeededCount")

@@ -113,7 +113,46 @@ _LARGE_JOB_WARNING = (
 )
 
 
+def _status(job: Job, now: float) -> str:
+    for condition in ("Complete", "Failed"):
+        if is_true(job.status.conditions, condition):
+            return condition
+    if job.metadata.deletionTimestamp is not None:
+        return "Terminating"
+    for condition in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if is_true(job.status.conditions, condition):
+            return condition
+    return "Running"
+
+
+def _completions(job: Job, now: float) -> str:
+    succeeded, parallelism = job.status.succeeded, job.spec.parallelism or 0
+    if job.spec.completions is not None:
+        return f"{succeeded}/{job.spec.completions}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(job: Job, now: float) -> str:
+    status = job.status
+    if status.startTime is None:
+        return ""
+    end = now if status.completionTime is None else times.parse_time(status.completionTime)
+    return ages.format_age(end - times.parse_time(status.startTime))
+
+
+_COLUMNS = (
+    NAME,
+    Column("Status", _status, description="Status of the job."),
+    Column("Completions", _completions, field="status.succeeded"),
+    Column("Duration", _duration, description="Time required to complete the job."),
+    AGE,
+    *container_columns(),
+    SELECTOR,
+)
+
+
 class JobStrategy(TemplateStrategy):
+    columns = _COLUMNS
     default_garbage_collection_policy = "Orphan"
     validates_whole = True
 
@@ -172,44 +211,3 @@ def _validate_hostname(job: Job) -> FieldErrors:
     if names.dns1123_label(longest):
         text = f"will not able to create pod with invalid DNS label: {longest}"
         yield FieldError.invalid("metadata.name", job.metadata.name, text)
-
-
-# -- table -------------------------------------------------------------------------------------------------------------
-
-
-def _status(job: Job, now: float) -> str:
-    for condition in ("Complete", "Failed"):
-        if is_true(job.status.conditions, condition):
-            return condition
-    if job.metadata.deletionTimestamp is not None:
-        return "Terminating"
-    for condition in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
-        if is_true(job.status.conditions, condition):
-            return condition
-    return "Running"
-
-
-def _completions(job: Job, now: float) -> str:
-    succeeded, parallelism = job.status.succeeded, job.spec.parallelism or 0
-    if job.spec.completions is not None:
-        return f"{succeeded}/{job.spec.completions}"
-    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
-
-
-def _duration(job: Job, now: float) -> str:
-    status = job.status
-    if status.startTime is None:
-        return ""
-    end = now if status.completionTime is None else times.parse_time(status.completionTime)
-    return ages.format_age(end - times.parse_time(status.startTime))
-
-
-JobStrategy.columns = (
-    NAME,
-    Column("Status", _status, description="Status of the job."),
-    Column("Completions", _completions, field="status.succeeded"),
-    Column("Duration", _duration, description="Time required to complete the job."),
-    AGE,
-    *container_columns(),
-    SELECTOR,
-)

@@ -4,6 +4,7 @@
 eviction. The pod spec is in `registry.podspec`. The counterpart is `pkg/registry/core/pod`.
 """
 
+from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.proxy.proxied import proxy_to_pod
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.bindings import bind
@@ -23,13 +24,13 @@ BEHAVIOUR = ResourceBehaviour(
         "ephemeralcontainers": EphemeralContainersStrategy(),
         "resize": ResizeStrategy(),
     },
-    handlers={
-        "binding": bind,
-        "eviction": evict,
-        "log": read_log,
-        "exec": connect,
-        "attach": connect,
-        "portforward": connect,
-        "proxy": proxy_to_pod,
-    },
 )
+HANDLERS: Handlers = {
+    "binding": bind,
+    "eviction": evict,
+    "log": read_log,
+    "exec": connect,
+    "attach": connect,
+    "portforward": connect,
+    "proxy": proxy_to_pod,
+}

@@ -144,7 +144,7 @@ async def allocate(ctx: Context, service: Service, old: Service | None) -> Finis
     if old is not None:
         service_types.keep_allocated_values(service, old)
     service_types.match_addresses(service, old)
-    if field_errors := families.set_ip_families(service, old, ctx.registry.addresses.families):
+    if field_errors := families.set_ip_families(service, old, ctx.services.addresses.families):
         raise errors.invalid("Service", service.metadata.name, field_errors)
     address_changes = plan_addresses(service, old)
     addresses = await _take_addresses(ctx, service, address_changes.take)
@@ -191,7 +191,7 @@ async def _take_addresses(ctx: Context, service: Service, places: Iterable[int])
 
 
 async def _take_address(ctx: Context, service: Service, family: str, requested: str) -> str:
-    allocator = ctx.registry.addresses
+    allocator = ctx.services.addresses
     try:
         if not requested:
             return await allocator.take_any(ctx, service, family)
@@ -209,7 +209,7 @@ async def _take_address(ctx: Context, service: Service, family: str, requested: 
 async def _take_ports(ctx: Context, service: Service, old: Service | None) -> PortChanges:
     if not needs_ports(service, old):
         return PortChanges([], 0)
-    allocator = ctx.registry.node_ports
+    allocator = ctx.services.node_ports
     port_changes = await allocator.change(
         lambda bitmap: allocate_ports(service, old, bitmap, allocator.random), dry_run=ctx.dry_run
     )
@@ -223,7 +223,7 @@ async def _release(ctx: Context, addresses: Iterable[str], ports: Iterable[int])
     """Release allocations. The write itself is over, so errors are only logged: the repair loop releases leaks."""
     try:
         for address in addresses:
-            await ctx.registry.addresses.release(ctx, address)
-        await ctx.registry.node_ports.release(ports)
+            await ctx.services.addresses.release(ctx, address)
+        await ctx.services.node_ports.release(ports)
     except (StorageError, errors.ApiError) as failure:
         log.warning("cannot release cluster IPs or node ports of a service: %s", failure)

@@ -135,7 +135,7 @@ class ServiceStrategy(Strategy):
 
     async def after_delete(self, ctx: Context, obj: Service) -> None:
         await allocations.release_service(ctx, obj)
-        endpoints = ctx.registry.open_store_of("", "v1", "Endpoints")
+        endpoints = ctx.services.open_store_of("", "v1", "Endpoints")
         try:  # otherwise a new service with this name would start with the endpoints of this one
             await endpoints.delete(ctx, obj.metadata.name, DeleteOptions())
         except errors.NotFound:

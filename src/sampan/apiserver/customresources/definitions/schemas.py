@@ -17,11 +17,20 @@ from sampan.api.codec import json as json_codec
 from sampan.api.field_errors import FieldError
 from sampan.api.schema.tree import copy_value, from_openapi
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
-from sampan.apiserver.registry.crd.expressions import RuleCosts, validate_expressions, validate_rule_fields
-from sampan.apiserver.registry.crd.structural import depth_of, is_convertible, is_plain_scalar, validate_structural
-from sampan.apiserver.registry.custom.custom_schema import validate_embedded
-from sampan.apiserver.registry.custom.rules import RuleValidator
-from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
+from sampan.apiserver.customresources.definitions.expressions import (
+    RuleCosts,
+    validate_expressions,
+    validate_rule_fields,
+)
+from sampan.apiserver.customresources.definitions.structural import (
+    depth_of,
+    is_convertible,
+    is_plain_scalar,
+    validate_structural,
+)
+from sampan.apiserver.customresources.objects.custom_schema import validate_embedded
+from sampan.apiserver.customresources.objects.rules import RuleValidator
+from sampan.apiserver.customresources.objects.schema_validator import SchemaValidator
 from sampan.apiserver.registry.validation import FieldErrors
 
 Source = Mapping[str, Any]

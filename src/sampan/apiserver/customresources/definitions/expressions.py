@@ -11,7 +11,7 @@ from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.limits import CUSTOM_RULE_ESTIMATE, CUSTOM_SCHEMA_ESTIMATE, REQUEST_BODY_BYTES
 from sampan.api.schema.tree import from_openapi
 from sampan.api.types.apiextensions_v1 import ValidationRule
-from sampan.apiserver.registry.custom.rules import CheckedRule, RuleScope
+from sampan.apiserver.customresources.objects.rules import CheckedRule, RuleScope
 from sampan.apiserver.registry.validation import FieldErrors
 
 Source = Mapping[str, Any]

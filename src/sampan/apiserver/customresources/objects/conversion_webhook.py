@@ -14,14 +14,14 @@ import msgspec
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.conversion import NoConversion
 from sampan.api.types.apiextensions_v1 import WebhookConversion
-from sampan.apiserver.registry.custom.metrics import (
+from sampan.apiserver.customresources.metrics import (
     CALL_FAILURE,
     INVALID_OBJECT,
     MALFORMED_RESPONSE,
     PARTIAL_RESPONSE,
     CustomResourceMetrics,
 )
-from sampan.apiserver.registry.custom.stored_versions import Value
+from sampan.apiserver.customresources.objects.stored_versions import Value
 from sampan.apiserver.webhooks.client import WebhookClients, WebhookFailed
 from sampan.storage.backend import ConversionFailed
 

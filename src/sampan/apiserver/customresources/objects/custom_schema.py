@@ -19,10 +19,10 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import Schema, from_openapi
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.customresources.objects.rules import RuleFailures, RuleValidator
+from sampan.apiserver.customresources.objects.schema_validator import SchemaValidator
+from sampan.apiserver.customresources.objects.value_checks import UNCORRELATED
 from sampan.apiserver.registry import metadata
-from sampan.apiserver.registry.custom.rules import RuleFailures, RuleValidator
-from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
-from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 
 
 class CompiledSchema:

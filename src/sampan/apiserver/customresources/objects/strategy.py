@@ -11,12 +11,10 @@ from sampan.api.field_errors import NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY,
 from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import Resource
 from sampan.api.types.apiextensions_v1 import CustomResourceSubresourceScale
-from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.unstructured import Unstructured
+from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
 from sampan.apiserver.registry import deletion, metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.custom.custom_schema import CustomSchema
-from sampan.apiserver.registry.scale import ScaleSubresource, make_scale
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, StatusStrategy, Strategy
 from sampan.machinery import errors
 
@@ -138,7 +136,7 @@ def _take_status(obj: Any, source: Any) -> None:
         obj.content.pop(_STATUS, None)
 
 
-def make_behaviour(resource: Resource) -> ResourceBehaviour:
+def make_custom_behaviour(resource: Resource) -> ResourceBehaviour:
     """Return the behavior of a custom resource that was registered without a definition."""
     strategy = CustomStrategy(resource=resource)
     return ResourceBehaviour(strategy=strategy, views=status_views(resource, strategy))
@@ -149,8 +147,6 @@ def status_views(resource: Resource, strategy: CustomStrategy) -> dict[str, Stra
     return {_STATUS: CustomStatusStrategy(strategy)} if has_status else {}
 
 
-_UNSET = -(2**31)
-"""Stands for the replicas of an object that does not set them."""
 _MAX_REPLICAS = 2**31 - 1
 
 
@@ -197,38 +193,6 @@ class ScalePaths:
             elif replicas is not None and replicas > _MAX_REPLICAS:
                 text = f"should be less than or equal to {_MAX_REPLICAS}"
                 yield FieldError.invalid(path, replicas, text)
-
-
-class CustomScaled(ScaleSubresource):
-    """The scale subresource; the requested replicas are validated with the object."""
-
-    def __init__(self, *, strategy: Strategy, paths: ScalePaths) -> None:
-        super().__init__(strategy=strategy, selector=lambda obj: paths.selector(obj.content))
-        self._paths = paths
-
-    def scale_of(self, obj: Unstructured) -> Scale:
-        scale = self.scale_before(obj)
-        if scale.spec.replicas == _UNSET:
-            raise errors.internal_error(f'the spec replicas field "{self._paths.spec_path}" does not exist')
-        return scale
-
-    def scale_before(self, obj: Unstructured) -> Scale:
-        replicas, content = self._paths.replicas(obj.content), obj.content
-        current_replicas = self._paths.current_replicas(content) or 0
-        return make_scale(
-            obj, _UNSET if replicas is None else replicas, current_replicas, self._paths.selector(content)
-        )
-
-    def set_replicas(self, obj: Unstructured, replicas: int) -> None:
-        self._paths.set_replicas(obj.content, replicas)
-
-    def set_version(self, obj: Unstructured, resource_version: str) -> None:
-        """Set the resource version, if the scale has one; custom resources cannot be updated without."""
-        obj.metadata.resourceVersion = resource_version or obj.metadata.resourceVersion
-
-    def check(self, scale: Scale, name: str) -> None:
-        if scale.spec.replicas == _UNSET:
-            raise errors.bad_request(f'the spec replicas field "{self._paths.spec_path}" cannot be empty')
 
 
 def _parts(path: str) -> list[str]:

@@ -12,8 +12,8 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.limits import CEL_SOURCE_CHARACTERS, CUSTOM_ALTERNATIVES, CUSTOM_SCHEMA_DEPTH
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
-from sampan.apiserver.registry.crd.schemas import validate_schema
-from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
+from sampan.apiserver.customresources.definitions.schemas import validate_schema
+from sampan.apiserver.customresources.objects.schema_validator import SchemaValidator
 from tests.input_cost import is_cpu_time_within
 
 MAX_CPU_S = 5.0

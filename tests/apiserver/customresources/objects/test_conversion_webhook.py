@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sampan.apiserver.registry.custom.conversion_webhook import InvalidResponse, read_conversion_review
+from sampan.apiserver.customresources.objects.conversion_webhook import InvalidResponse, read_conversion_review
 from sampan.apiserver.webhooks.client import WebhookFailed
 
 META = {"name": "a", "uid": "u", "labels": {"l": "m"}}

@@ -22,7 +22,7 @@ from sampan.api.types.apiextensions_v1 import (
     JSONSchemaProps,
     SelectableField,
 )
-from sampan.apiserver.registry.crd.schemas import validate_schema
+from sampan.apiserver.customresources.definitions.schemas import validate_schema
 from sampan.apiserver.registry.validation import FieldErrors, validate_required
 
 _FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")

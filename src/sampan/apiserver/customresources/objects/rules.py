@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.limits import CEL_COST, CUSTOM_RULES_COST
 from sampan.api.schema.tree import Schema
-from sampan.apiserver.registry.custom.schema_validator import items_by_key, key_of_item
-from sampan.apiserver.registry.custom.value_checks import UNCORRELATED, is_same
+from sampan.apiserver.customresources.objects.schema_validator import items_by_key, key_of_item
+from sampan.apiserver.customresources.objects.value_checks import UNCORRELATED, is_same
 from sampan.machinery.cel import CelError, CompileError, CostLimitExceeded
 from sampan.machinery.cel.errors import EvaluationError
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.apiserver.registry.custom.formats import format_check
+from sampan.apiserver.customresources.objects.formats import format_check
 from sampan.machinery.patterns import Pattern, PatternError, compile_pattern
 
 _TYPES: Final[Mapping[type, str]] = {

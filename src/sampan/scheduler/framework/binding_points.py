@@ -30,7 +30,7 @@ _SUCCESS_CODES = (Code.SUCCESS, Code.SKIP)
 _SUCCESS = Status(Code.SUCCESS)
 
 
-class BindingCycle:
+class BindingPoints:
     def __init__(self, points: ExtensionPoints, metrics: PointMetrics) -> None:
         self._points, self._metrics = points, metrics
         self._unreserve = [plugin for plugin in reversed(points.reserve) if isinstance(plugin, UnreservePlugin)]

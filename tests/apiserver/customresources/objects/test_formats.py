@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.apiserver.registry.custom.formats import format_check
+from sampan.apiserver.customresources.objects.formats import format_check
 
 UUID = "123e4567-e89b-42d3-a456-426614174000"
 

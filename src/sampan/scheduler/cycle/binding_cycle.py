@@ -19,7 +19,7 @@ from sampan.scheduler.metrics import SCHEDULED, SchedulerMetrics
 from sampan.scheduler.scheduling_queue import QueuedPodInfo
 
 
-class Binder:
+class BindingCycle:
     def __init__(
         self,
         *,
@@ -35,7 +35,7 @@ class Binder:
         max_bindings: int,
         start_task: StartTask,
     ) -> None:
-        """Create a binder with at most `max_bindings` concurrent bindings. `start_task` starts a binding as a task of
+        """Allow at most `max_bindings` concurrent bindings. `start_task` starts a binding as a task of
         the scheduler."""
         self._cache, self._waiting, self._extenders, self._metrics = cache, waiting, extenders, metrics
         self._decisions, self._pod_status, self._failures = decisions, pod_status, failures
@@ -45,7 +45,7 @@ class Binder:
     def reserve(self, framework: Framework, cycle: CycleState, node: str) -> Status | None:
         """Assume the pod on the node and run the Reserve plug-ins; return None if all of them succeed."""
         self._cache.assume(cycle.info, node)
-        status = framework.binding_cycle.reserve(cycle, node)
+        status = framework.binding_points.reserve(cycle, node)
         if status is not None:
             self._cache.forget(cycle.info.uid)
         return status
@@ -53,9 +53,9 @@ class Binder:
     async def start_binding(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
         """Run the Permit plug-ins for an assumed pod and start its binding, which waits if a plug-in requires it."""
         info = queued.info
-        status, waits = framework.binding_cycle.permit(cycle, node)
+        status, waits = framework.binding_points.permit(cycle, node)
         if status is not None:
-            framework.binding_cycle.unreserve(cycle, node)
+            framework.binding_points.unreserve(cycle, node)
             self._cache.forget(info.uid)
             self._failures.handle_rejected(queued, status)
             return
@@ -71,7 +71,7 @@ class Binder:
     async def _run(
         self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str, waiting: WaitingPod | None
     ) -> None:
-        has_pre_bind = framework.binding_cycle.has_pre_bind(cycle, node)
+        has_pre_bind = framework.binding_points.has_pre_bind(cycle, node)
         status: Status | None = None
         if waiting is not None:
             status = await self._wait_on_permit(waiting)
@@ -117,7 +117,7 @@ class Binder:
         try:
             if not is_nominated:
                 await self._pod_status.nominate(cycle.pod, node)
-            return await self._waiting.run_pre_bind(cycle.info.uid, framework.binding_cycle.pre_bind(cycle, node))
+            return await self._waiting.run_pre_bind(cycle.info.uid, framework.binding_points.pre_bind(cycle, node))
         finally:
             await self._slots.acquire()
 
@@ -128,17 +128,17 @@ class Binder:
                 status = await self._extenders.bind(cycle, node)
             if status is None or status.code is not Code.SKIP:
                 return status
-        return await framework.binding_cycle.bind(cycle, node)
+        return await framework.binding_points.bind(cycle, node)
 
     def _finish(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
         self._metrics.record_attempt(SCHEDULED, framework.name, time.perf_counter() - queued.began)
         self._metrics.record_scheduled_pod(queued, self._clock.monotonic())
-        framework.binding_cycle.post_bind(cycle, node)
+        framework.binding_points.post_bind(cycle, node)
 
     async def _handle_failure(
         self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str, status: Status
     ) -> None:
         """Undo a binding that failed or was not permitted: unreserve, forget the assumed pod and requeue it."""
-        framework.binding_cycle.unreserve(cycle, node)
-        await framework.binding_cycle.rollback_pre_bind(cycle, node)
+        framework.binding_points.unreserve(cycle, node)
+        await framework.binding_points.rollback_pre_bind(cycle, node)
         self._failures.handle_binding_failure(queued, status, was_assumed=self._cache.forget(queued.uid))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.limits import CUSTOM_ALTERNATIVES
-from sampan.apiserver.registry.custom.value_checks import (
+from sampan.apiserver.customresources.objects.value_checks import (
     NO_PATH,
     UNCORRELATED,
     Check,

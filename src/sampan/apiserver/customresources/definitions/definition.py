@@ -20,7 +20,7 @@ from sampan.api.types.apiextensions_v1 import (
     CustomResourceSubresources,
     SelectableField,
 )
-from sampan.apiserver.registry.crd.validation import APPROVAL_ANNOTATION, approval_state, is_protected
+from sampan.apiserver.customresources.definitions.validation import APPROVAL_ANNOTATION, approval_state, is_protected
 from sampan.apiserver.registry.kinds.customresourcedefinitions import ESTABLISHED
 
 NAMES_ACCEPTED, TERMINATING = "NamesAccepted", "Terminating"

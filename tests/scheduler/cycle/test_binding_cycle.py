@@ -113,7 +113,7 @@ def test_plugin_exception_fails_only_the_attempt() -> None:
         await cluster.settle()
         condition = await cluster.condition("faulty")
         assert condition.reason == "SchedulerError"
-        failure = r"plugin 'Held' failed in pre_bind \(test_binder.py:\d+\): KeyError: 'forgotten'"
+        failure = r"plugin 'Held' failed in pre_bind \(test_binding_cycle.py:\d+\): KeyError: 'forgotten'"
         assert re.fullmatch(f'running PreBind plugin "Held": {failure}', condition.message)
         assert not cluster.scheduler.table.requested.any()
         await cluster.cluster.client.for_kind(Pod).delete("faulty", NAMESPACE)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
+from sampan.apiserver.customresources.objects.schema_validator import SchemaValidator
 
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 

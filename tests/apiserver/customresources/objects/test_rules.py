@@ -3,8 +3,8 @@
 from typing import Any
 
 from sampan.api.schema.tree import from_openapi
-from sampan.apiserver.registry.custom.rules import RuleValidator
-from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
+from sampan.apiserver.customresources.objects.rules import RuleValidator
+from sampan.apiserver.customresources.objects.value_checks import UNCORRELATED
 
 
 def _messages(schema: dict[str, Any], value: Any, old: Any = UNCORRELATED) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
-from sampan.apiserver.registry.crd.schemas import validate_schema
+from sampan.apiserver.customresources.definitions.schemas import validate_schema
 
 TEXT = {"type": "string"}
 RULE = "x-kubernetes-validations"
