@@ -6,6 +6,6 @@
 | attribute-based access control (`--authorization-mode=ABAC`) | legacy | `abac` |
 | watch paths, `/api/v1/watch/...` | deprecated | `sampan.api.scheme.parse_path`, `Call.is_classic_watch` |
 | proxy paths, `/api/v1/proxy/...` | removed in 1.10 | `sampan.api.scheme.parse_path`: the subresource proxy |
-| plain HTTP (`--insecure-port`) | removed in 1.24 | `ServerConfig.insecure_port`, `ApiServer._listen` |
+| plain HTTP (`--insecure-port`) | removed in 1.24 | `ServerConfig.insecure_port`, `ApiServerAddress.listen` |
 | OpenAPI v2 as protobuf | for old versions of kubectl | `sampan.apiserver.nonresource.openapi.v2` |
 """
