@@ -25,7 +25,7 @@ class SchedulerSettings:
 
 
 def policy_config(text: str) -> SchedulerConfig:
-    from sampan.scheduler.config.policy import config_of, parse_policy
+    from sampan.scheduler.classic.policy import config_of, parse_policy
 
     return config_of(parse_policy(text))
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from sampan.api.types.core_v1 import Container, Pod
-from sampan.kubelet.server.ports import CadvisorPort, listen
+from sampan.kubelet.classic.cadvisor_port import CadvisorPort
+from sampan.kubelet.server.ports import listen
 from sampan.kubelet.server.server import HealthPort
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.multiplex import remote_command, upgrade

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from sampan.api.types.core_v1 import Pod
+from sampan.scheduler.classic.node_label import NodeLabel
+from sampan.scheduler.classic.selector_spread import SelectorSpread
+from sampan.scheduler.classic.service_affinity import ServiceAffinity
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.config.scheduler_config import DEFAULT_PLUGINS, PluginChoice
 from sampan.scheduler.framework import (
@@ -49,7 +52,6 @@ from sampan.scheduler.plugins.image_locality import ImageLocality
 from sampan.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from sampan.scheduler.plugins.node_affinity import NodeAffinity
 from sampan.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
-from sampan.scheduler.plugins.node_label import NodeLabel
 from sampan.scheduler.plugins.node_name import NodeName
 from sampan.scheduler.plugins.node_ports import NodePorts
 from sampan.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -60,8 +62,6 @@ from sampan.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from sampan.scheduler.plugins.priority_sort import PrioritySort
 from sampan.scheduler.plugins.registry import PLUGINS, UnknownSchedulerPlugin
 from sampan.scheduler.plugins.scheduling_gates import SchedulingGates
-from sampan.scheduler.plugins.selector_spread import SelectorSpread
-from sampan.scheduler.plugins.service_affinity import ServiceAffinity
 from sampan.scheduler.plugins.taint_toleration import TaintToleration
 from sampan.scheduler.plugins.volume_binding import VolumeBinding
 from sampan.scheduler.plugins.volume_restrictions import VolumeRestrictions

@@ -76,8 +76,8 @@ def scheduler_settings(config_flag: str, options: Mapping[str, Any]) -> Schedule
 
 
 def _find_provider_config(name: str) -> SchedulerConfig:
+    from sampan.scheduler.classic.policy import PROVIDERS
     from sampan.scheduler.config import SchedulerConfig
-    from sampan.scheduler.config.policy import PROVIDERS
 
     if name not in PROVIDERS:
         providers = ", ".join(PROVIDERS)

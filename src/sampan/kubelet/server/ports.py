@@ -1,142 +1,35 @@
-"""Serves the ports of a real node's kubelet, including the classic port of cAdvisor, and rotates container logs."""
+"""Serves the ports of a real node's kubelet, and rotates container logs."""
 
 from __future__ import annotations
 
 import asyncio
-import html
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.kubelet.classic.cadvisor_port import CadvisorPort
 from sampan.kubelet.logs.rotation import LogRotator, RotationPolicy
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.node_views import AgentView
-from sampan.kubelet.server.server import HealthPort, KubeletServer, as_json, as_metrics
-from sampan.kubelet.server.view import KubeletView, ServerSettings
-from sampan.kubelet.stats import cadvisor, metrics_text
+from sampan.kubelet.server.server import HealthPort, KubeletServer
+from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.machinery.pki.server_tls import server_context
 
-_VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3", "v2.0", "v2.1")
-_MIB = 1 << 20
-_STYLE = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px 12px;text-align:left}"
 _MAX_LINE = 1 << 20
 """Maximum length of a request line in bytes. For exec the line contains the command."""
 
 _PROCESS_NAMESPACE = NetworkNamespace()
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
-class CadvisorPort:
-    def __init__(self, *, view: KubeletView) -> None:
-        self._view = view
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method not in ("GET", "HEAD"):
-            return web.Response(status=405, text="405: Method Not Allowed")
-        first, _, rest = request.path.lstrip("/").partition("/")
-        if first == "":
-            return web.Response(status=307, headers={"Location": "/containers/"})
-        if first == "healthz":
-            return web.Response(text="ok")
-        if first == "metrics":
-            return as_metrics(metrics_text.cadvisor_text(await self._view.stats()))
-        if first == "containers":
-            return await self._page(f"/{rest.strip('/')}")
-        if first == "api":
-            return await self._api(rest.strip("/"))
-        return _respond_not_found()
-
-    async def _api(self, rest: str) -> web.StreamResponse:
-        version, _, rest = rest.partition("/")
-        kind, _, path = rest.partition("/")
-        if not version:
-            return as_json({"versions": list(_VERSIONS)})
-        if version not in _VERSIONS:
-            return _respond_not_found()
-        node_stats = await self._view.stats()
-        if kind == "machine":
-            return as_json(cadvisor.machine_info(node_stats.machine))
-        if kind == "attributes":
-            return as_json(cadvisor.attributes(node_stats.machine))
-        if kind == "ps":
-            return as_json(list(cadvisor.processes()))
-        if kind in ("containers", "subcontainers", "stats", "spec", "summary"):
-            return _respond_with_containers(kind, f"/{path}", cadvisor.containers(node_stats))
-        return _respond_not_found()
-
-    async def _page(self, path: str) -> web.StreamResponse:
-        node_stats = await self._view.stats()
-        containers = cadvisor.containers(node_stats)
-        if path not in containers:
-            return _respond_not_found()
-        return web.Response(
-            text=_page(path, containers[path], path == "/", node_stats.machine.cores), content_type="text/html"
-        )
-
-
-def _respond_with_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
-    if path not in containers:
-        return _respond_not_found()
-    if kind == "containers":
-        return as_json(containers[path])
-    below = [info for name, info in containers.items() if name == path or name.startswith(f"{path.rstrip('/')}/")]
-    if kind == "subcontainers":
-        return as_json(below)
-    key = "spec" if kind == "spec" else "stats"
-    return as_json({path: containers[path][key]})
-
-
-def _respond_not_found() -> web.Response:
-    return web.Response(status=404, text="404 page not found\n")
-
-
-def _page(path: str, info: Mapping[str, Any], is_root: bool, cores: int) -> str:
-    stats, labels = info["stats"][0], info["spec"]["labels"]
-    title = labels.get("io.kubernetes.container.name") or labels.get("io.kubernetes.pod.name") or path
-    parts = [f"<!doctype html><title>{_safe(title)}</title><style>{_STYLE}</style><h1>{_safe(title)}</h1>"]
-    parts.append(_rows("Usage", _usage(stats, cores)))
-    parts.append(_rows("Labels", sorted(labels.items())))
-    interfaces = (stats.get("network") or {}).get("interfaces", [])
-    parts.append(
-        _rows("Network", [(item["name"], f"{item['rx_bytes']} B in, {item['tx_bytes']} B out") for item in interfaces])
-    )
-    below = [
-        f'<li><a href="/containers{_safe(item["name"])}">{_safe(item["name"])}</a>' for item in info["subcontainers"]
-    ]
-    if below:
-        parts.append(f"<h2>Subcontainers</h2><ul>{''.join(below)}</ul>")
-    if is_root:
-        rows = [(str(item["pid"]), f"{item['rss'] // _MIB} MiB  {item['cmd'][:120]}") for item in cadvisor.processes()]
-        parts.append(_rows("Processes", rows))
-    return "\n".join(parts)
-
-
-def _usage(stats: Mapping[str, Any], cores: int) -> Iterable[tuple[str, str]]:
-    yield "CPU", f"{stats['cpu_inst']['usage']['total'] / 1e9:.3f} of {cores} cores"
-    yield "Memory", f"{stats['memory']['working_set'] / _MIB:.1f} MiB"
-    for disk in stats.get("filesystem", ()):
-        yield f"Filesystem {disk['device']}", f"{disk['usage'] / _MIB:.1f} MiB"
-    yield "Processes", str(stats["processes"]["process_count"])
-
-
-def _rows(title: str, rows: Iterable[tuple[str, str]] | Sequence[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><th>{_safe(key)}<td>{_safe(value)}" for key, value in rows)
-    return f"<h2>{title}</h2><table>{cells}</table>" if cells else ""
-
-
-def _safe(text: str) -> str:
-    return html.escape(text, quote=True)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import entry_points
 
+from sampan.scheduler import classic
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, PointChoice, ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.framework.extension_points import (
@@ -46,9 +47,7 @@ PLUGINS: Mapping[str, str] = {
     "ImageLocality": f"{_PACKAGE}.image_locality:ImageLocality",
     "DefaultBinder": f"{_PACKAGE}.default_binder:DefaultBinder",
     "NodeDeclaredFeatures": f"{_PACKAGE}.node_declared_features:NodeDeclaredFeatures",
-    "NodeLabel": f"{_PACKAGE}.node_label:NodeLabel",
-    "ServiceAffinity": f"{_PACKAGE}.service_affinity:ServiceAffinity",
-    "SelectorSpread": f"{_PACKAGE}.selector_spread:SelectorSpread",
+    **classic.PLUGINS,
 }
 """The in-tree plug-ins by name, as `module:Class`."""
 

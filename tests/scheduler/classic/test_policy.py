@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from sampan.machinery.config_file import ConfigFileError
-from sampan.scheduler.config.policy import (
+from sampan.scheduler.classic.policy import (
     PREDICATES,
     PRIORITIES,
     PROVIDERS,

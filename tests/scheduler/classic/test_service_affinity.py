@@ -6,7 +6,7 @@ from hypothesis import given
 from sampan.api.types.core_v1 import Node, Service
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.policy_profile import (
+from tests.scheduler.classic.policy_profile import (
     LABELS,
     PLUGIN,
     profile,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.policy_profile import LABELS, PLUGIN, simulate
+from tests.scheduler.classic.policy_profile import LABELS, PLUGIN, simulate
 from tests.scheduler.random_clusters import Situation, few, rejections, scores, situations
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node, Service
-from tests.scheduler.plugins.policy_profile import PLUGIN, selected_pods, service_selectors, services, simulate
+from tests.scheduler.classic.policy_profile import PLUGIN, selected_pods, service_selectors, services, simulate
 from tests.scheduler.random_clusters import ZONE, Situation, draw_nodes, few, labels, scores, situations
 
 
