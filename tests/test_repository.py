@@ -102,6 +102,7 @@ SLEEPS = {
     "machinery/informer/test_informer.py": _RANDOM,
     "network/pods/test_bridge_crash.py": _RANDOM,
     "network/policy/policy_lab.py": "a packet that is dropped leaves no trace to wait for",
+    "storage/cacher/test_follower.py": _VIRTUAL,
     "storage/cacher/test_freshness.py": _VIRTUAL,
     "storage/cacher/test_reads.py": _VIRTUAL,
     "storage/cacher/test_reflector.py": _VIRTUAL,

@@ -27,7 +27,8 @@ from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
 from sampan.machinery.telemetry.metrics import Metrics, Sample
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import CacheError, WatchQuery
+from sampan.storage.cacher import CacheError
+from sampan.storage.cacher.follower import follow_changes
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 
 GROUP, VERSION, KIND = "apiregistration.k8s.io", "v1", "APIService"
 AVAILABLE = "Available"
-_RETRY_S = 1.0
 _CHECK_S = 30.0
 """The time between two checks of a service that is available."""
 _FAILED_CHECK_S = 2.0
@@ -96,18 +96,9 @@ class AggregationController:
         store = self._registry.open_store_of(GROUP, VERSION, KIND)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._registrations.run())
-            while True:
-                try:
-                    await store.cacher.wait_ready()
-                    async with store.cacher.watch(WatchQuery()) as watcher:
-                        self._sync(store, group)
-                        async for _ in watcher:
-                            self._sync(store, group)
-                except (CacheError, StorageError) as error:
-                    log.warning("cannot watch APIServices, retrying: %s", error)
-                await asyncio.sleep(_RETRY_S)
+            await follow_changes(store.cacher, "APIServices", lambda: self._sync(store, group))
 
-    def _sync(self, store: Store, group: asyncio.TaskGroup) -> None:
+    async def _sync(self, store: Store, group: asyncio.TaskGroup) -> None:
         services: list[APIService] = [item.object(store.codec.decode) for item in store.cacher.peek_all()]
         remote_services = {
             (service.spec.group, service.spec.version): service

@@ -3,7 +3,6 @@ extension API servers. Several API servers merge their settings."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from sampan.machinery import errors
 from sampan.machinery.pki.pem import CERTIFICATE, read_blocks
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError, ObjectSelection, WatchQuery
+from sampan.storage.cacher.follower import follow_changes
 
 if TYPE_CHECKING:
     from sampan.apiserver.config.server_config import ServerConfig
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 _PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 _CLIENT_CA, _PROXY_CA = "client-ca-file", "requestheader-client-ca-file"
-_RETRY_S = 1.0
 
 
 def trust_data(config: ServerConfig) -> dict[str, str]:
@@ -111,14 +110,8 @@ class ClusterAuthenticationTrust:
         """Restore the ConfigMap when it is changed, until cancelled."""
         store = self._pipeline.endpoints.registry.open_store_of("", "v1", "ConfigMap")
         query = WatchQuery(selection=ObjectSelection(namespace=NAMESPACE, name=NAME))
-        while self._data:
-            try:
-                async with store.cacher.watch(query) as watcher:
-                    async for _ in watcher:
-                        await self.ensure()
-            except (CacheError, StorageError, errors.ApiError) as error:
-                log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, error)
-            await asyncio.sleep(_RETRY_S)
+        if self._data:
+            await follow_changes(store.cacher, f"ConfigMap {NAME}", self.ensure, query)
 
     async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:
         headers = {"Content-Type": JSON, "User-Agent": "sampan-apiserver"}

@@ -44,6 +44,7 @@ from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError, CacheItem, WatchQuery
+from sampan.storage.cacher.follower import follow_changes
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline
@@ -89,17 +90,7 @@ class DefinitionController:
         """Follow the definitions until cancelled."""
         store = self._registry.open_store_of(GROUP, VERSION, KIND)
         async with asyncio.TaskGroup() as group:
-            while True:
-                try:
-                    await store.cacher.wait_filled()
-                    async with store.cacher.watch(WatchQuery()) as watcher:
-                        await self._sync_all(store, group)
-                        self._first_sync.set()
-                        async for _ in watcher:
-                            await self._sync_all(store, group)
-                except (CacheError, StorageError, errors.ApiError) as error:
-                    log.warning("cannot synchronize custom resource definitions, retrying: %s", error)
-                await asyncio.sleep(_RETRY_S)
+            await follow_changes(store.cacher, "custom resource definitions", lambda: self._sync_all(store, group))
 
     async def _sync_all(self, store: Store, group: asyncio.TaskGroup) -> None:
         """Synchronize every definition that has changed."""
@@ -118,6 +109,7 @@ class DefinitionController:
             except JSON_ERRORS as error:
                 log.error("custom resource definition %s is not served, because it cannot be decoded: %s", name, error)
             self._revisions[name] = item.revision
+        self._first_sync.set()
 
     async def _sync(self, item: CacheItem, group: asyncio.TaskGroup) -> None:
         definition = decode_definition(item.raw)

@@ -21,7 +21,7 @@ from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import CacheError, WatchQuery
+from sampan.storage.cacher.follower import follow_changes
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline
@@ -131,7 +131,6 @@ _ROOT = f"/apis/{GROUP}/v1"
 _SCHEMAS, _LEVELS = "flowschemas", "prioritylevelconfigurations"
 _KINDS = ("FlowSchema", "PriorityLevelConfiguration")
 _USER = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
-_RETRY_S = 0.2
 _RESTORE_S = 60.0
 
 
@@ -183,15 +182,11 @@ class FlowControlController:
         return False
 
     async def _follow(self, kind: str) -> None:
+        async def note_change() -> None:
+            self._changed.set()
+
         store = self._pipeline.endpoints.registry.open_store_of(GROUP, "v1", kind)
-        while True:
-            try:
-                async with store.cacher.watch(WatchQuery()) as watcher:
-                    async for _ in watcher:
-                        self._changed.set()
-            except (CacheError, StorageError) as error:
-                log.warning("flow control: watch of %s failed, listing again: %s", kind, error)
-            await asyncio.sleep(_RETRY_S)
+        await follow_changes(store.cacher, f"objects of kind {kind} for flow control", note_change)
 
     async def _apply_stored(self) -> None:
         schemas, levels = (self._list_stored(kind) for kind in _KINDS)

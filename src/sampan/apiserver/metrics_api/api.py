@@ -25,6 +25,7 @@ from sampan.apiserver.response.responses import ApiResponse, ValueResponse
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, ObjectSelection, WatchQuery
+from sampan.storage.cacher.follower import follow_changes
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 1.0
 SERVICE = f"{VERSION}.{GROUP}"
 _VERBS = ("get", "list")
 _QUANTITIES: dict[str, Any] = {
@@ -101,21 +101,15 @@ class MetricsApi:
 
     async def _follow_services(self) -> None:
         services = self._registry.open_store_of("apiregistration.k8s.io", "v1", "APIService")
-        chosen = ObjectSelection(name=SERVICE)
-        while True:
-            try:
-                result = await services.cacher.list(ListQuery(chosen))
-                api_services: list[APIService] = [services.cacher.object(item) for item in result.items]
-                self._service = next(
-                    (api_service for api_service in api_services if api_service.spec.service is not None), None
-                )
-                self._apply()
-                query = WatchQuery(chosen, resource_version=str(result.revision))
-                async with services.cacher.watch(query) as watcher:
-                    await anext(watcher, None)  # list again after any change
-            except (CacheError, StorageError) as error:
-                log.warning("metrics API: watch of APIServices failed, listing again: %s", error)
-                await asyncio.sleep(_RETRY_S)
+
+        async def sync() -> None:
+            item = await services.cacher.get("", SERVICE)
+            service: APIService | None = services.cacher.object(item) if item is not None else None
+            self._service = service if service is not None and service.spec.service is not None else None
+            self._apply()
+
+        query = WatchQuery(ObjectSelection(name=SERVICE))
+        await follow_changes(services.cacher, f"APIService {SERVICE}", sync, query)
 
     def _apply(self) -> None:
         scheme, handlers = self._registry.scheme, self._handlers()

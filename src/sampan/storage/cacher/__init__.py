@@ -7,7 +7,8 @@ the dispatch of events to watchers. It does not contain HTTP, authorization, oth
 as encoders) or writes, which go to the `Backend` and come back as events.
 
 `cacher.py` combines the parts: `freshness.py` has the cached state, `reflector.py` fills it, `reads.py` serves
-lists, `watcher.py` and `watcher_routes.py` dispatch events.
+lists, `watcher.py` and `watcher_routes.py` dispatch events; `follower.py` is for parts of the server that act on stored
+objects.
 """
 
 from sampan.storage.cacher.cacher import Cacher, CacherConfig, CacherStats

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.authz.rbac.authorizer import GROUP, KINDS, Kind, RbacIndex
-from sampan.storage.backend import StorageError
-from sampan.storage.cacher import BOOKMARK, DELETED, CacheError, Watcher, WatchQuery
+from sampan.storage.cacher import BOOKMARK, DELETED, Watcher, WatchQuery
+from sampan.storage.cacher.follower import follow_events
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.registry.store import Store
-
-log = logging.getLogger(__name__)
-
-_RETRY_S = 0.2
 
 
 class RbacIndexUpdater:
@@ -37,13 +32,10 @@ class RbacIndexUpdater:
 
     async def _follow(self, kind: Kind) -> None:
         store = self._registry.open_store_of(GROUP, "v1", kind)
-        while True:
-            try:
-                async with store.cacher.watch(WatchQuery(allow_bookmarks=True)) as watcher:
-                    await self._take(kind, store, watcher)
-            except (CacheError, StorageError) as error:
-                log.warning("RBAC: watch of %s failed, listing again: %s", kind, error)
-            await asyncio.sleep(_RETRY_S)
+        query = WatchQuery(allow_bookmarks=True)
+        await follow_events(
+            store.cacher, f"objects of kind {kind} for RBAC", lambda watcher: self._take(kind, store, watcher), query
+        )
 
     async def _take(self, kind: Kind, store: Store, watcher: Watcher) -> None:
         """Replace the known objects with the initial ones, then apply each change."""
