@@ -7,11 +7,12 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
+from sampan.host.backoff import Backoff
 from sampan.kubelet.records import (
     ACTIVE,
     ENDED_STATES,
     TRANSITIONS,
-    BackOff,
+    ContainerBackoff,
     IllegalTransition,
     NodeRecord,
     PodRecord,
@@ -87,39 +88,39 @@ async def test_interrupt_sets_the_interruption_event() -> None:
 
 
 def test_the_back_off_doubles_up_to_five_minutes() -> None:
-    back_off, now, pauses = BackOff(), 1000.0, []
+    back_off, now, pauses = ContainerBackoff(), 1000.0, []
     for _ in range(8):
         now += back_off.remaining_s(now, now)
         back_off.lengthen(now, now)
-        pauses.append(back_off.pause_s)
+        pauses.append(back_off.delay_s)
     assert pauses == [10, 20, 40, 80, 160, 300, 300, 300]
 
 
 def test_the_first_retry_does_not_wait() -> None:
-    assert BackOff().remaining_s(1000, 1000) == 0
+    assert ContainerBackoff().remaining_s(1000, 1000) == 0
 
 
 def test_the_back_off_is_counted_from_the_failure() -> None:
-    back_off = BackOff()
+    back_off = ContainerBackoff()
     back_off.lengthen(1000, 1000)
     assert back_off.remaining_s(1003, 1005) == 8
     assert back_off.remaining_s(1003, 1013) == 0
 
 
 def test_the_back_off_is_reset_after_ten_minutes_without_failures() -> None:
-    back_off = BackOff(pause_s=160, since=1000)
+    back_off = ContainerBackoff(delay_s=160, since=1000)
     assert back_off.remaining_s(1600, 1600) == 160
     assert back_off.remaining_s(1601, 1601) == 0
     back_off.lengthen(1601, 1601)
-    assert back_off.pause_s == 10
+    assert back_off.delay_s == 10
 
 
 def test_the_longest_back_off_can_be_configured() -> None:
-    back_off, pauses = BackOff(most_s=25), []
+    back_off, pauses = ContainerBackoff(Backoff(10, 25)), []
     for _ in range(4):
         back_off.lengthen(back_off.since, back_off.since)
-        pauses.append(back_off.pause_s)
+        pauses.append(back_off.delay_s)
     assert pauses == [10, 20, 25, 25]
-    short = BackOff(most_s=1)
+    short = ContainerBackoff(Backoff(10, 1))
     short.lengthen(0, 0)
-    assert short.pause_s == 1
+    assert short.delay_s == 1

@@ -1,15 +1,15 @@
 """The table of controllers: name, aliases, class, event source, and settings of the runner."""
 
 from sampan.controllers.descriptor import ControllerDescriptor
+from sampan.host.backoff import Backoff
 from sampan.machinery.control_loop.controller import RunnerConfig
-from sampan.machinery.control_loop.workqueue import Backoff
 
 CONTROLLERS = (
     ControllerDescriptor(
         name="namespace-controller",
         aliases=("namespace",),
         controller="sampan.controllers.namespace:make",
-        runner=RunnerConfig(workers=10, backoff=Backoff(most_s=60)),
+        runner=RunnerConfig(workers=10, backoff=Backoff(max_s=60)),
     ),
     ControllerDescriptor(
         name="serviceaccount-controller",
@@ -81,7 +81,7 @@ CONTROLLERS = (
         name="job-controller",
         aliases=("job",),
         controller="sampan.controllers.batch.job.controller:JobController",
-        runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=60)),
+        runner=RunnerConfig(backoff=Backoff(first_s=1, max_s=60)),
     ),
     ControllerDescriptor(
         name="replicationcontroller-controller",
@@ -197,7 +197,7 @@ CONTROLLERS = (
         aliases=("endpointslicemirroring",),
         controller="sampan.controllers.services.endpointslice_mirror:make",
         event_source="endpoint-slice-mirroring-controller",
-        runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=100)),
+        runner=RunnerConfig(backoff=Backoff(first_s=1, max_s=100)),
     ),
     ControllerDescriptor(
         name="service-cidr-controller",
@@ -208,7 +208,7 @@ CONTROLLERS = (
         aliases=("service",),
         controller="sampan.controllers.services.load_balancers:make",
         event_source="service-controller",
-        runner=RunnerConfig(workers=1, backoff=Backoff(first_s=5, most_s=300)),
+        runner=RunnerConfig(workers=1, backoff=Backoff(first_s=5, max_s=300)),
     ),
     ControllerDescriptor(
         name="node-route-controller",

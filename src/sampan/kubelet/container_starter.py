@@ -10,7 +10,7 @@ from sampan.host.time_slice import TimeSlice
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
 from sampan.kubelet.pod_lifecycle import PodLifecycle, ReportedFailure
-from sampan.kubelet.records import FIRST_S, BackOff, PodRecord
+from sampan.kubelet.records import FIRST_S, ContainerBackoff, PodRecord
 from sampan.machinery.events import WARNING
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport, RuntimeFailure
@@ -83,8 +83,8 @@ class ContainerStarter:
             back_off.lengthen(failed_at, now)
         return await self._start(record, container, attempt)
 
-    def _crash_loop(self, record: PodRecord, container: Container, back_off: BackOff, left_s: float) -> float:
-        pause = durations.format_duration(int(back_off.pause_s * 1e9))
+    def _crash_loop(self, record: PodRecord, container: Container, back_off: ContainerBackoff, left_s: float) -> float:
+        pause = durations.format_duration(int(back_off.delay_s * 1e9))
         text = f"back-off {pause} restarting failed container={container.name} pod={full_name(record.pod)}"
         record.progress.wait(container.name, CRASH_LOOP, text)
         self._events.record_back_off(record.node, record.pod, container)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.kubelet import hollow_nodes
 from sampan.kubelet.admission import with_api_source
@@ -28,7 +29,7 @@ from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.control_loop.supervision import Supervision
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.hollow import NODE_RANGE
 from sampan.machinery.informer import Informer, InformerFactory

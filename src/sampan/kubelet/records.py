@@ -16,11 +16,12 @@ from enum import Enum
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff, FailureBackoff
 from sampan.host.clock import Clock
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_status import PodFailure
 from sampan.machinery.client import Client
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
 from sampan.runtimes.contract import Runtime
 
 Amounts = dict[str, int]
@@ -120,24 +121,22 @@ class PodIntent:
 
 FIRST_S = 10.0
 MAX_BACKOFF_S = 300.0
-FORGOTTEN_S = 600.0
+_RESET_S = 600.0
+_BACKOFF = Backoff(FIRST_S, MAX_BACKOFF_S)
 
 
 @dataclass(slots=True)
-class BackOff:
-    """Exponential back-off of a container or of the pulls of an image: 10 s, doubled up to 5 min, reset after 10 min
-    without failure. Times are monotonic unless a parameter says otherwise.
+class ContainerBackoff(FailureBackoff):
+    """The backoff of a container or of the pulls of an image: 10 s, doubled up to 5 min, reset after 10 min without
+    failure. Times are monotonic unless a parameter says otherwise.
     """
 
-    pause_s: float = 0.0
-    """Current delay; 0 before the first failure."""
-    since: float = 0.0
-    """Monotonic time at which the delay was last increased."""
+    backoff: Backoff = _BACKOFF
+    reset_s: float = _RESET_S
     why: str = ""
-    """Last failure, for the status message while backing off."""
-    most_s: float = MAX_BACKOFF_S
+    """The last failure, for the status message while backing off."""
     _failure: tuple[float, float] | None = None
-    """Wall-clock time of the last failure and the corresponding monotonic time."""
+    """The wall-clock time of the last failure and the corresponding monotonic time."""
 
     def to_monotonic(self, stamp: float, *, now: float, monotonic: float) -> float:
         """Return the monotonic time of the failure with this wall-clock time. It is computed when the timestamp is
@@ -146,21 +145,6 @@ class BackOff:
         if self._failure is None or self._failure[0] != stamp:
             self._failure = stamp, monotonic - max(now - stamp, 0.0)
         return self._failure[1]
-
-    def remaining_s(self, failed_at: float, now: float) -> float:
-        """Return the seconds left to wait after a failure at `failed_at`; 0 if a retry is due."""
-        if self.pause_s == 0 or self._is_forgotten(failed_at):
-            return 0.0
-        return max(failed_at + self.pause_s - now, 0.0)
-
-    def lengthen(self, failed_at: float, now: float) -> None:
-        """Record another attempt, which increases the delay."""
-        is_first = self.pause_s == 0 or self._is_forgotten(failed_at)
-        self.pause_s = min(FIRST_S if is_first else self.pause_s * 2, self.most_s)
-        self.since = now
-
-    def _is_forgotten(self, failed_at: float) -> bool:
-        return failed_at - self.since > FORGOTTEN_S
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -173,7 +157,7 @@ class PodProgress:
     """Requests of the pod while they are included in the node's `used`."""
     waiting: dict[str, tuple[str, str]] | None = None
     """Reason and message of containers that could not be started at the last attempt."""
-    back_offs: dict[str, BackOff] | None = None
+    back_offs: dict[str, ContainerBackoff] | None = None
     stop_deadlines: dict[str, float] | None = None
     """Containers that are being stopped, with their deadline in monotonic time."""
     killed: set[str] | None = None
@@ -189,13 +173,13 @@ class PodProgress:
     interruption: asyncio.Event | None = None
     """Set when the pod has to terminate, in order to interrupt work in progress; None before the first such work."""
 
-    def back_off(self, container_name: str, most_s: float = MAX_BACKOFF_S) -> BackOff:
+    def back_off(self, container_name: str, max_s: float = MAX_BACKOFF_S) -> ContainerBackoff:
         """Return the restart back-off of a container, which is created when it is first needed."""
         if self.back_offs is None:
             self.back_offs = {}
-        return self.back_offs.setdefault(container_name, BackOff(most_s=most_s))
+        return self.back_offs.setdefault(container_name, ContainerBackoff(Backoff(FIRST_S, max_s)))
 
-    def pull_back_off(self, image: str) -> BackOff:
+    def pull_back_off(self, image: str) -> ContainerBackoff:
         return self.back_off(f"image {image}")
 
     def wait(self, container_name: str, reason: str, message: str) -> None:

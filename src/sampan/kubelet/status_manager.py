@@ -14,6 +14,7 @@ from sampan.api.codec import json
 from sampan.api.semantics.pods import describe_status
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.kubelet.pod_conditions import TEMPORARY_CONDITIONS
 from sampan.kubelet.pod_events import PodTrace
@@ -21,7 +22,7 @@ from sampan.kubelet.pod_status import merge_statuses
 from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, DeleteParameters
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from sampan.api.types.discovery_v1 import (
     ForNode,
 )
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 SERVICE_NAME: Final = "kubernetes.io/service-name"
-_RETRY_S, _MAX_RETRY_S = 0.5, 60.0
+_BACKOFF = Backoff(0.5, 60.0)
 _REMOVAL_S = 2.0
 
 
@@ -128,17 +129,16 @@ class ServerPublication:
             await informer.synced.wait()
         stops = [self._nodes.subscribe(self._on_change), self._slices.subscribe(self._on_change)]
         try:
-            pause_s = _RETRY_S
+            delays = RetryDelays(_BACKOFF)
             while True:
                 self._has_changed.clear()
                 try:
                     await self._reconcile()
                 except (errors.ApiError, ConnectionFailed) as error:
                     log.warning("cannot publish %s of node %s: %s", self._server.service, self._server.node, error)
-                    await self._clock.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _MAX_RETRY_S)
+                    await self._clock.sleep(delays.next_s())
                 else:
-                    pause_s = _RETRY_S
+                    delays.reset()
                     await self._has_changed.wait()
         finally:
             for stop in stops:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHint
@@ -318,7 +319,8 @@ class SchedulingQueue:
         config = self._config
         if not queued.failures:
             return queued.since
-        return queued.since + min(config.first_backoff_s * 2.0 ** min(queued.failures - 1, 60), config.most_backoff_s)
+        backoff = Backoff(config.first_backoff_s, config.most_backoff_s)
+        return queued.since + backoff.delay_after(queued.failures - 1)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from sampan.api.types.core_v1 import Event, Namespace, ResourceQuota
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership.pods import (
-    FailureBackoff,
     PodControl,
+    ReplacementBackoff,
     name_prefix,
     pod_from,
     run_concurrently,
@@ -173,17 +173,17 @@ def test_all_at_once_tries_every_call() -> None:
 
 
 def test_failure_backoff_doubles_up_to_15_minutes_and_resets() -> None:
-    backoff, now, waits = FailureBackoff(), 0.0, []
+    backoff, now, waits = ReplacementBackoff(), 0.0, []
     for _ in range(12):
-        assert backoff.remaining_backoff_s("k", now) == 0
+        assert backoff.remaining_s("k", now) == 0
         backoff.note("k", now)
-        waits.append(backoff.remaining_backoff_s("k", now))
+        waits.append(backoff.remaining_s("k", now))
         now += waits[-1]
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
-    assert backoff.remaining_backoff_s("other", now) == 0
+    assert backoff.remaining_s("other", now) == 0
     now += 1801
     backoff.note("k", now)
-    assert backoff.remaining_backoff_s("k", now) == 1, "the back-off starts again after 30 minutes without failure"
+    assert backoff.remaining_s("k", now) == 1, "the back-off starts again after 30 minutes without failure"
 
 
 def test_cancelled_slow_start_leaves_no_coroutine_unawaited(recwarn: pytest.WarningsRecorder) -> None:

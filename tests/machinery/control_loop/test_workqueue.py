@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from sampan.host import time_slice
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import RealClock, VirtualClock
-from sampan.machinery.control_loop.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.machinery.control_loop.workqueue import ShutDown, WorkQueue
 
 Body = Callable[[VirtualClock, WorkQueue[str]], Awaitable[None]]
 
@@ -117,7 +118,7 @@ def test_backoff_can_be_configured() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         assert [queue.retry("a") for _ in range(4)] == [1, 2, 3, 3]
 
-    run(body, Backoff(first_s=1, most_s=3))
+    run(body, Backoff(first_s=1, max_s=3))
 
 
 def test_shut_down_queue_returns_ready_keys_and_accepts_no_new_keys() -> None:

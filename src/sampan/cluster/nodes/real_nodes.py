@@ -35,6 +35,7 @@ from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, runt
 from sampan.cluster.nodes.node_summary import not_ready_text, ready_timeout_s
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.kubelet.agent.config import IMAGE_GC_OFF, LOCAL_HARD_EVICTION, AgentConfig
@@ -45,7 +46,7 @@ from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_powered_on
 from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.client import Client
 from sampan.machinery.control_loop.supervision import NoSupervision, Supervision
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.network.nodes import NodeAttachment, NodeAttachments, remove_bridge

@@ -3,7 +3,6 @@ for failed pods."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sampan.api import names
@@ -11,6 +10,7 @@ from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.core_v1 import Pod, PodSpec, PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.namespace_phase import is_namespace_terminating
+from sampan.host.backoff import Backoff, FailureBackoff
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
@@ -68,39 +68,30 @@ INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 900.0
 _MAX_FAILURES = 1000
 
 
-@dataclass(slots=True)
-class _PodFailure:
-    pause_s: float
-    at: float
+class ReplacementBackoff:
+    """The backoff of each key, such as a node, whose failed pods are replaced. All times are monotonic."""
 
+    def __init__(self, max_s: float = MAX_BACKOFF_S) -> None:
+        self._backoff, self._reset_s = Backoff(INITIAL_BACKOFF_S, max_s), 2 * max_s
+        self._failures: dict[str, FailureBackoff] = {}
 
-class FailureBackoff:
-    """The backoff of each key. All times are monotonic."""
-
-    def __init__(self, most_s: float = MAX_BACKOFF_S) -> None:
-        self._most_s, self._forgotten_s = most_s, 2 * most_s
-        self._failures: dict[str, _PodFailure] = {}
-
-    def remaining_backoff_s(self, key: str, now: float) -> float:
+    def remaining_s(self, key: str, now: float) -> float:
         """Return the seconds until the failed pod with this key may be replaced."""
         failure = self._failures.get(key)
-        if failure is None or now - failure.at > self._forgotten_s:
-            return 0.0
-        return max(failure.at + failure.pause_s - now, 0.0)
+        return 0.0 if failure is None else failure.remaining_s(failure.since, now)
 
     def note(self, key: str, now: float) -> None:
         """Record that a failed pod was replaced, which doubles the backoff of the next replacement."""
         failure = self._failures.get(key)
-        if failure is None or now - failure.at > self._forgotten_s:
+        if failure is None:
             self._forget(now)
-            self._failures[key] = _PodFailure(INITIAL_BACKOFF_S, now)
-        else:
-            failure.pause_s, failure.at = min(2 * failure.pause_s, self._most_s), now
+            failure = self._failures[key] = FailureBackoff(self._backoff, self._reset_s)
+        failure.lengthen(now, now)
 
     def _forget(self, now: float) -> None:
         if len(self._failures) >= _MAX_FAILURES:
-            kept = {key: failure for key, failure in self._failures.items() if now - failure.at <= self._forgotten_s}
-            self._failures = kept
+            current = ((key, failure) for key, failure in self._failures.items() if not failure.is_forgotten(now))
+            self._failures = dict(current)
 
 
 SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.machinery import errors
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
@@ -16,7 +17,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _PAGE = "500"
 _TIMEOUT_S = "1800"
-_FIRST_RETRY_S, _MAX_RETRY_S = 1.0, 30.0
+_BACKOFF = Backoff(1.0, 30.0)
 _LASTING_CODES = frozenset({400, 401, 403, 404, 405, 406})
 _HEADERS = {"Accept": "application/json"}
 
@@ -72,11 +73,11 @@ class ObjectFollower(Generic[T]):
         """Set once the first list has been read or has failed."""
 
     async def run(self) -> None:
-        version, retry_s = "", _FIRST_RETRY_S
+        version, delays = "", RetryDelays(_BACKOFF)
         while True:
             try:
                 version = await self._watch(version or await self._list())
-                retry_s = _FIRST_RETRY_S
+                delays.reset()
                 continue
             except (errors.Expired, errors.Gone):
                 version = ""
@@ -94,8 +95,7 @@ class ObjectFollower(Generic[T]):
                 self.failure = str(error) or type(error).__name__
             self.synced.set()
             version = ""
-            await asyncio.sleep(retry_s)
-            retry_s = min(2 * retry_s, _MAX_RETRY_S)
+            await asyncio.sleep(delays.next_s())
 
     async def _list(self) -> str:
         self._on_reset()

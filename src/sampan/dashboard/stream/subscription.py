@@ -12,6 +12,7 @@ from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.pass_through import check_path
 from sampan.dashboard.stream.changes import ChangeBudget, CoalescedChanges
 from sampan.dashboard.stream.rows import ObjectReader, RowPage, RowReader, TableReader
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
@@ -20,7 +21,7 @@ _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE = 500, 1000
 _MAX_ROWS = 50_000
 """The maximum number of rows of a list that are sent. The message says how many rows remain."""
 _WATCH_TIMEOUT_S = "1800"
-_FIRST_RETRY_S, _MAX_RETRY_S = 1.0, 30.0
+_BACKOFF = Backoff(1.0, 30.0)
 _LASTING_CODES = frozenset({400, 401, 403, 404, 405, 406})
 """Status codes that do not change with a retry."""
 _SELECTOR_LENGTH = 4096
@@ -87,13 +88,13 @@ class ListSubscription:
             self._changes.close()
 
     async def _follow(self) -> None:
-        retry_s = _FIRST_RETRY_S
+        delays = RetryDelays(_BACKOFF)
         version = ""
         while True:
             try:
                 if not version:
                     version = await self._list()
-                retry_s = _FIRST_RETRY_S
+                delays.reset()
                 version = await self._watch(version)
             except (errors.Expired, errors.Gone):
                 version = ""
@@ -102,13 +103,11 @@ class ListSubscription:
                 if error.code in _LASTING_CODES:
                     return
                 version = ""
-                await asyncio.sleep(max(retry_s, error.retry_after_s))
-                retry_s = min(2 * retry_s, _MAX_RETRY_S)
+                await asyncio.sleep(max(delays.next_s(), error.retry_after_s))
             except ConnectionFailed as error:
                 await self._send(error_message(self._id, errors.service_unavailable(str(error))))
                 version = ""
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, _MAX_RETRY_S)
+                await asyncio.sleep(delays.next_s())
 
     def take(self) -> bytes | None:
         if not self._changes:

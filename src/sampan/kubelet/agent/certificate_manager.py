@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.host.clock import Clock
 from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.machinery import errors
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 CLIENT_SIGNER, SERVING_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
 _SIGNING_TIMEOUT_S = 15 * 60.0
 """How long to wait for a CertificateSigningRequest to be approved and signed before another one is created."""
-_INITIAL_BACKOFF_S, _MAX_BACKOFF_S = 2.0, 64.0
+_BACKOFF = Backoff(2.0, 64.0)
 _EARLIEST, _SPREAD = 0.7, 0.2
 
 
@@ -103,7 +104,7 @@ class CertificateManager:
                 log.warning(
                     "the certificate issued for %s does not match the request", self._request.content.common_name
                 )
-                await self._clock.sleep(_MAX_BACKOFF_S)
+                await self._clock.sleep(_BACKOFF.max_s)
 
     async def _adopt(self, pair: KeyPair) -> None:
         """Store the pair and use it, retrying until both succeed: a signed certificate must not be lost."""
@@ -114,7 +115,7 @@ class CertificateManager:
                 break
             except OSError as error:
                 log.error("cannot store the certificate for %s: %s", self._request.content.common_name, error)
-            await self._clock.sleep(_MAX_BACKOFF_S)
+            await self._clock.sleep(_BACKOFF.max_s)
         self._present = pair
         log.info("started to use a new certificate for %s", self._request.content.common_name)
 
@@ -125,8 +126,9 @@ class CertificateManager:
 
     async def _issue(self) -> KeyPair:
         """Request a certificate, retrying until one is issued."""
-        pause_s = _INITIAL_BACKOFF_S
+        delays = RetryDelays(_BACKOFF)
         while True:
+            pause_s = delays.next_s()
             try:
                 return await self._issue_in_time()
             except WorkCancelled:
@@ -139,7 +141,6 @@ class CertificateManager:
                 name = self._request.content.common_name
                 log.warning("cannot request a certificate for %s: %s; retrying in %g s", name, error, pause_s)
             await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, _MAX_BACKOFF_S)
 
     async def _issue_in_time(self) -> KeyPair:
         request, key = self._request, make_key().key

@@ -11,13 +11,14 @@ import msgspec
 from sampan.api.semantics.pod_references import CONFIG_HASH, CONFIG_MIRROR
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.meta_v1 import OwnerReference
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.kubelet.records import ENDED_STATES, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, DeleteParameters
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
 

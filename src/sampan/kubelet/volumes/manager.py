@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.metrics import KubeletMetrics
@@ -45,7 +46,7 @@ from sampan.kubelet.volumes.volume_directories import CLAIMS, PeriodicChecks, Vo
 from sampan.kubelet.volumes.volume_host import TokenManager, VolumeConfig, VolumeHost, VolumeLayout, wait_for_event
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
 from sampan.machinery.informer import InformerFactory
 from sampan.runtimes.config import Device, Mount
 from sampan.runtimes.contract import RuntimeFailure

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sampan.api.resources.resource import Resource
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import ConnectionFailed
-from sampan.machinery.control_loop.workqueue import QUEUE_BUCKETS, Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import QUEUE_BUCKETS, WorkQueue
 from sampan.machinery.decisions import collect_decisions
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder

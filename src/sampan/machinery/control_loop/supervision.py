@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock
-from sampan.machinery.control_loop.workqueue import Backoff
 
 log = logging.getLogger(__name__)
 

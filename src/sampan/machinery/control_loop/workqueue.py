@@ -17,21 +17,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sampan.host.activity import Activity
+from sampan.host.backoff import Backoff
 from sampan.host.clock import Clock, wall_offset, was_wall_clock_set
 from sampan.host.time_slice import TimeSlice
 from sampan.machinery.telemetry.metrics import Histogram
 
 K = TypeVar("K", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    first_s: float = 0.005
-    most_s: float = 1000.0
-
-    def delay_after(self, failures: int) -> float:
-        """Return the backoff in seconds after `failures` previous failures."""
-        return min(self.first_s * 2.0 ** min(failures, 64), self.most_s)
 
 
 QUEUE_BUCKETS = tuple(10.0**power for power in range(-8, 4))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.host.time_slice import TimeSlice
 from sampan.machinery import errors
 from sampan.machinery.client.client import ResourceClient
@@ -67,7 +68,7 @@ class Reflector:
         """The resource version up to which the sink is current; empty when a list is needed."""
         self._streams = True
         """Whether the server supports streaming lists (`sendInitialEvents`)."""
-        self._failures = 0
+        self._delays = RetryDelays(Backoff(*self._config.retry_s))
         self.fills = 0
 
     async def run(self) -> None:
@@ -89,7 +90,7 @@ class Reflector:
                 self._version = ""
             except (errors.ApiError, ConnectionFailed) as failure:
                 log.log(
-                    logging.DEBUG if self._failures < 3 else logging.WARNING,
+                    logging.DEBUG if self._delays.failures < 3 else logging.WARNING,
                     "cannot list or watch %s: %s",
                     self._name,
                     failure,
@@ -158,7 +159,7 @@ class Reflector:
                 self._sink.remove(key)
         self._version = version
         self.fills += 1
-        self._failures = 0
+        self._delays.reset()
         self._sink.mark_synced()
 
     async def _follow(self) -> None:
@@ -172,7 +173,7 @@ class Reflector:
     async def _apply_batches(self, events: Events) -> None:
         async for batch in events:
             await self._apply_batch(batch)
-            self._failures = 0
+            self._delays.reset()
 
     async def _apply_batch(self, batch: Sequence[WatchEvent]) -> None:
         """Pass a batch of events to the sink, yielding to other tasks in between."""
@@ -194,10 +195,7 @@ class Reflector:
         )
 
     async def _pause(self) -> None:
-        least, most = self._config.retry_s
-        pause_s = min(least * 2**self._failures, most)
-        self._failures = min(self._failures + 1, 30)
-        await asyncio.sleep(pause_s * (1 - _RANDOM.random() / 2))
+        await asyncio.sleep(self._delays.next_s() * (1 - _RANDOM.random() / 2))
 
     @property
     def _name(self) -> str:

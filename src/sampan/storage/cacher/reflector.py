@@ -5,6 +5,7 @@ import logging
 import math
 
 from sampan.api.limits import HISTORY_REPLAYED
+from sampan.host.backoff import Backoff
 from sampan.storage.backend import Backend, BackendClosed, Compacted, StoreWatch, Unavailable
 from sampan.storage.cacher.contents import CacheContents
 from sampan.storage.cacher.errors import CorruptValue
@@ -127,6 +128,6 @@ class CacheReflector:
         first, longest = self._retry_s
         if asyncio.get_running_loop().time() - self._opened > longest:
             self._failures = 0
-        delay = 0.0 if self._failures == 0 else min(first * 2.0 ** (self._failures - 1), longest)
+        delay = 0.0 if self._failures == 0 else Backoff(first, longest).delay_after(self._failures - 1)
         self._failures += 1
         await asyncio.sleep(delay)

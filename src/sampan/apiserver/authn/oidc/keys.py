@@ -17,6 +17,7 @@ from sampan.api.codec.errors import JSON_ERRORS
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.jwt_keys import SIGNATURE_ONLY
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _REFRESH_S = 2.0
 """The minimum interval between fetches for an unknown key ID."""
-_MIN_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
+_BACKOFF = Backoff(1.0, 30.0)
 _TIMEOUT_S = 30.0
 _NOT_READY = "oidc: authenticator not initialized"
 
@@ -45,7 +46,7 @@ class IssuerKeys:
         self._address = ""
         """The JWKS URL, once the discovery document has been fetched."""
         self._fetched_at, self._retry_at = float("-inf"), float("-inf")
-        self._pause_s = _MIN_BACKOFF_S
+        self._delays = RetryDelays(_BACKOFF)
         self._turn = asyncio.Lock()
 
     async def find(self, name: str) -> Sequence[IssuerKey]:
@@ -78,10 +79,10 @@ class IssuerKeys:
                 self._keys = _read(await _get(self._address, self._issuer.ca_pem))
         except (ConnectionFailed, errors.ApiError, _InvalidIssuerResponse, TimeoutError) as error:
             log.warning("cannot fetch the signing keys of OIDC issuer %s: %s", self._issuer.url, error or "timeout")
-            self._retry_at = self._clock.monotonic() + self._pause_s
-            self._pause_s = min(self._pause_s * 2, _MAX_BACKOFF_S)
+            self._retry_at = self._clock.monotonic() + self._delays.next_s()
         else:
-            self._fetched_at, self._pause_s = self._clock.monotonic(), _MIN_BACKOFF_S
+            self._fetched_at = self._clock.monotonic()
+            self._delays.reset()
 
     async def _discover(self) -> str:
         document = await _get(self._issuer.document, self._issuer.ca_pem)

@@ -10,6 +10,7 @@ from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.integers import parse_int64
 from sampan.api.values.times import parse_time
+from sampan.host.backoff import Backoff
 
 CONTROLLER = "kubernetes.io/job-controller"
 """The value of spec.managedBy that stands for this controller; an unset field means the same."""
@@ -163,7 +164,7 @@ def completion_index(pod: Any) -> int | None:
     return index if index is not None and index >= 0 else None
 
 
-INITIAL_BACKOFF_S, MAX_BACKOFF_S = 10.0, 600.0
+_BACKOFF = Backoff(10.0, 600.0)
 
 
 _SKEW_S = 60.0
@@ -204,8 +205,7 @@ def index_wait_s(last_failed: Pod | None, now: float) -> float:
 def _wait_s(failures: int, last: float | None, now: float) -> float:
     if not failures or last is None or last - now > _SKEW_S:
         return 0.0
-    pause_s = min(INITIAL_BACKOFF_S * 2.0 ** min(failures - 1, 32), MAX_BACKOFF_S)
-    return max(last + pause_s - now, 0.0)
+    return max(last + _BACKOFF.delay_after(failures - 1) - now, 0.0)
 
 
 def finish_time(pod: Pod) -> float:

@@ -21,7 +21,7 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff, run_concurrently
+from sampan.controllers.ownership.pods import FIRST, ReplacementBackoff, run_concurrently
 from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
 from sampan.controllers.workloads.daemonset.nodes import (
@@ -71,7 +71,7 @@ class DaemonSetController:
         self._history = DaemonHistory(client=client, history=history)
         self._pod_control = PodControl(client=client, events=self._events)
         self._placements = DaemonPlacements(sets=self._sets, nodes=self._nodes)
-        self._failures, self._writes = FailureBackoff(), OwnWrites()
+        self._failures, self._writes = ReplacementBackoff(), OwnWrites()
         self._expectations = Expectations(clock=clock)
         self._expectations.follow(informers.for_kind(Pod), informers.for_kind(DaemonSet))
         self._writes.follow(informers.for_kind(DaemonSet))
@@ -134,7 +134,7 @@ class DaemonSetController:
     def _decide(self, view: DaemonSetView) -> DaemonPodChanges:
         """Return the pods to create and to delete. A rolling update continues only once every node has its pod."""
         changes = manage(
-            view, lambda node: self._failures.remaining_backoff_s(_failure_key(view, node), self._clock.monotonic())
+            view, lambda node: self._failures.remaining_s(_failure_key(view, node), self._clock.monotonic())
         )
         if changes or view.daemon_set.spec.updateStrategy.type != ROLLING_UPDATE:
             return changes

@@ -19,7 +19,7 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff
+from sampan.controllers.ownership.pods import FIRST, ReplacementBackoff
 from sampan.controllers.ownership.revisions import RevisionHistory, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
 from sampan.controllers.workloads.statefulset.members import StatefulPodControl
@@ -66,7 +66,7 @@ class StatefulSetController:
             known_claims=informers.for_kind(PersistentVolumeClaim).lister,
             events=events,
         )
-        self._failures = FailureBackoff(MAX_BACKOFF_S)
+        self._failures = ReplacementBackoff(MAX_BACKOFF_S)
         self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
         self._expectations.follow(informers.for_kind(Pod), informers.for_kind(StatefulSet))
         self._writes.follow(informers.for_kind(StatefulSet))
@@ -121,7 +121,7 @@ class StatefulSetController:
             collisions=revisions.collisions,
             pods=pods,
             claim=lambda name: self._members.claim(name, namespace),
-            held_s=lambda name: self._failures.remaining_backoff_s(_failure_key(sset, name), self._clock.monotonic()),
+            held_s=lambda name: self._failures.remaining_s(_failure_key(sset, name), self._clock.monotonic()),
             now=now,
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sampan.api.types.resource_v1 import ResourceSlice
+from sampan.host.backoff import Backoff, RetryDelays
 from sampan.host.clock import Clock
 from sampan.kubelet.plugin_registry import PluginError, calls
 from sampan.kubelet.plugin_registry.calls import Message
@@ -124,7 +125,7 @@ _DELAY_S = 30.0
 """How long a driver may be gone before its ResourceSlices are deleted: a driver that is being restarted registers again
 within this time.
 """
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 300.0
+_BACKOFF = Backoff(1.0, 300.0)
 
 
 class ResourceSliceCleaner:
@@ -164,7 +165,7 @@ class ResourceSliceCleaner:
     async def _delete(self, driver: str) -> None:
         """Delete the ResourceSlices of the driver, or of all drivers if the name is empty. Failures are retried."""
         fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
-        pause_s = _FIRST_PAUSE_S
+        delays = RetryDelays(_BACKOFF)
         while True:
             try:
                 await self._slices.delete_collection(Selection(fields=fields))
@@ -173,8 +174,7 @@ class ResourceSliceCleaner:
                 return
             except (errors.ApiError, ConnectionFailed) as error:
                 log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", error)
-            await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
+            await self._clock.sleep(delays.next_s())
 
 
 def health_proto() -> ProtoSchema:
