@@ -16,12 +16,12 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import unsupported_reason
-from sampan.network.proxy.config import ProxyConfig, node_facts
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import IPV4_FAMILY
 from sampan.network.proxy.nftables.operations import Operation, operation_text
 from sampan.network.proxy.nftables.proxy_table import ProxyTable, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import TableState
+from sampan.network.proxy.proxy_config import ProxyConfig, node_facts
 from sampan.network.proxy.services import IPV4
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import Lab

@@ -12,7 +12,7 @@ from sampan.api.codec import json as codec
 from sampan.api.conversion import SAME_SHAPE, NoConversion, convert, convert_object
 from sampan.api.conversion.autoscaling import CONDITIONS, CURRENT_METRICS
 from sampan.api.resources.resource import GroupVersionKind
-from sampan.api.resources.table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import OPTIONAL, SERVED
 from sampan.api.schema import schemas
 from sampan.api.schema.tree import Schema
 from sampan.api.scheme import type_for

@@ -10,7 +10,7 @@ import pytest
 
 from sampan.api.resources import discovery, runtime_config
 from sampan.api.resources.resource import Resource
-from sampan.api.resources.table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import OPTIONAL, SERVED
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
 

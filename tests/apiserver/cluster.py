@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.apiserver.admission.framework.configuration import Configurations
+from sampan.apiserver.admission.framework.admission_configuration import Configurations
 from sampan.apiserver.admission.plugins import default_plugins
 from tests.apiserver.in_process_server import InProcessClient, Reply, in_process_client, run
 from tests.apiserver.pods import pod_value

@@ -21,7 +21,7 @@ from sampan.host.clock import RealClock, VirtualClock
 from sampan.machinery.client import Client
 from sampan.storage.cacher import CorruptValue
 from sampan.storage.encryption import ChangingEncryption, read_encryption_config
-from sampan.storage.encryption.config import parse
+from sampan.storage.encryption.encryption_configuration import parse
 from sampan.storage.sqlite import SqliteBackend
 
 SECRETS = "/api/v1/namespaces/default/secrets"

@@ -3,8 +3,8 @@
 import pytest
 
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
+from sampan.controllers.controller_table import CONTROLLERS
 from sampan.controllers.identities import _ACCOUNTS, NAMESPACE, account_of
-from sampan.controllers.table import CONTROLLERS
 
 BOUND = {
     subject.name

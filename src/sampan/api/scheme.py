@@ -13,7 +13,7 @@ from functools import cache
 
 from sampan.api.resources import runtime_config
 from sampan.api.resources.resource import GroupVersionKind, Resource
-from sampan.api.resources.table import GroupVersion
+from sampan.api.resources.resource_table import GroupVersion
 from sampan.api.types.base import Struct
 
 NAMESPACE_SUBRESOURCES = ("status", "finalize")

@@ -4,7 +4,7 @@ They are written through the pipeline like a client's requests. Existing objects
 the `kubernetes` service (`endpoint_reconciler`). `SystemObjects` is also the counterpart of the controllers
 of `pkg/controlplane/controller` (kubernetesservice, systemnamespaces, defaultservicecidr, legacytokentracking): it
 recreates these objects when users delete them. Priority classes and RBAC defaults are only reconciled at the start,
-flow schemas by `sampan.apiserver.flowcontrol.configuration`.
+flow schemas by `sampan.apiserver.flowcontrol.flow_control_controller`.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ from sampan.cli.command_classes import GroupedCommand
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_LOOPBACK, server_config, server_options
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
+from sampan.cli.flags.flag_table import add_flags, switch
 from sampan.cli.flags.ingress import INGRESS_FLAGS, ingress_config
 from sampan.cli.flags.node_controllers import node_controller_settings, range_options
 from sampan.cli.flags.nodes import node_options, nodes_config
 from sampan.cli.flags.profiles import profile_option
 from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.store import store_config
-from sampan.cli.flags.table import add_flags, switch
 from sampan.cli.local_cluster import detached_process, rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
 from sampan.cli.local_cluster.cluster_registry import register_cluster

@@ -36,7 +36,7 @@ class DashboardOnDemand:
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._site is None:
-            await asyncio.to_thread(import_module, "sampan.dashboard.views.table")
+            await asyncio.to_thread(import_module, "sampan.dashboard.views.view_table")
         if self._site is None:  # another request may have created it in the meantime
             self._site = _make_site(self._server, self._config)
         return await self._site.serve(request)
@@ -52,7 +52,7 @@ def _make_site(server: ApiServer, config: DashboardConfig) -> DashboardSite:
     from sampan.dashboard.sessions import OneTimeCodes
     from sampan.dashboard.site import DashboardSite, cookie_of_port
     from sampan.dashboard.static_files import StaticFiles
-    from sampan.dashboard.views.table import cluster_views, special_subscriptions
+    from sampan.dashboard.views.view_table import cluster_views, special_subscriptions
 
     clock, tls = RealClock(), server.config.tls
     names = CertificateNames(tls.certificate) if tls is not None else None

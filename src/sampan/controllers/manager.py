@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from sampan.controllers.controller_table import CONTROLLERS
 from sampan.controllers.descriptor import ControllerConfig, ControllerContext, ControllerDescriptor
-from sampan.controllers.table import CONTROLLERS
 from sampan.host.activity import Activity
 from sampan.host.clock import Clock
 from sampan.machinery.client import Client

@@ -17,7 +17,7 @@ from sampan.dashboard.request_checks import is_loopback_host
 from sampan.dashboard.sessions import OneTimeCodes
 from sampan.dashboard.site import DashboardSite, cookie_of_port
 from sampan.dashboard.static_files import StaticFiles
-from sampan.dashboard.views.table import cluster_views, special_subscriptions
+from sampan.dashboard.views.view_table import cluster_views, special_subscriptions
 from sampan.host.clock import Clock
 from sampan.machinery.client.access import Access
 

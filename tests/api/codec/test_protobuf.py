@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import protobuf
 from sampan.api.codec.protobuf import ProtobufError, UnknownKindError
-from sampan.api.codec.protobuf.table import table
+from sampan.api.codec.protobuf.field_table import table
 from sampan.api.codec.protobuf.wire import encode_delimited, varint
 
 RANDOM = Path(__file__).parents[1] / "data" / "protobuf_vectors.json"

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.admission.event_rate_limit import EventLimit, EventRateLimit, TokenBucket
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import register_validating
 from sampan.host.clock import VirtualClock
 from tests.apiserver.cluster import Cluster

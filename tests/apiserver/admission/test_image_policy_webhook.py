@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.image_policy_webhook import FAILED_OPEN, ImagePolicyWebhook
 from sampan.apiserver.admission.plugins import default_plugins
 from tests.apiserver.cluster import NAMESPACE, Cluster

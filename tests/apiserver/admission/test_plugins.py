@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
-from sampan.apiserver.admission.framework.configuration import ConfigurationError, read_configurations
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError, read_configurations
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
 from sampan.apiserver.admission.plugins import PLUGINS, PluginContext, UnknownAdmissionPlugin, default_plugins
 from sampan.machinery.telemetry.metrics import Metrics

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.pod_security.plugin import is_significant, order_by_controller, warnings_about
 from sampan.apiserver.admission.pod_security.policy import (
     LATEST,

@@ -10,7 +10,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values.quantity import parse
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.resource_quota import (
     QuotaCharge,
     QuotaCharger,

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer
+from sampan.apiserver.authz.authorization_configuration import read_authorization
 from sampan.apiserver.authz.authorizer import AlwaysAllow
-from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compile_condition, decision_of, spec_of
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from sampan.apiserver.authn.authentication_configuration import read_authentication
 from sampan.apiserver.authn.authenticator import TokenError
-from sampan.apiserver.authn.configuration import read_authentication
-from sampan.apiserver.authz.configuration import read_authorization
+from sampan.apiserver.authz.authorization_configuration import read_authorization
 from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer

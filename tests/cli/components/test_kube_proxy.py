@@ -18,7 +18,7 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_options
 from sampan.cli.main import cli
 from sampan.machinery.cli_errors import CliError
-from sampan.network.proxy.configuration import NFTABLES, KubeProxyConfiguration
+from sampan.network.proxy.kube_proxy_configuration import NFTABLES, KubeProxyConfiguration
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan, get
 from tests.network.proxy.objects import endpoint, endpoint_slice, port, service

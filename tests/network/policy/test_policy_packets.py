@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec
 from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
-from sampan.network.policy.table import TableChain
+from sampan.network.policy.policy_table import TableChain
 from tests.network.pods.lab import NODE_IP, listening, needs_network
 from tests.network.policy import objects
 from tests.network.policy.policy_lab import PODS, PolicyLab

@@ -13,13 +13,13 @@ from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.host.netlink.conntrack import ConntrackTable, UdpFlow
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
-from sampan.network.proxy.configuration import ConntrackConfiguration
 from sampan.network.proxy.conntrack import (
     UdpFlowCleaner,
     conntrack_sysctls,
     serving_endpoints,
     stale_flows,
 )
+from sampan.network.proxy.kube_proxy_configuration import ConntrackConfiguration
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import IPV4
 from sampan.network.proxy.tracker import ServiceTracker

@@ -21,7 +21,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
-from sampan.network.proxy.configuration import KubeProxyConfiguration, with_defaults
+from sampan.network.proxy.kube_proxy_configuration import KubeProxyConfiguration, with_defaults
 from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.node_proxy import LIMIT_REASON, LimitReporter, NodeProxy, NodeProxyConfig
 from sampan.network.proxy.tracker import ServiceChange

@@ -20,10 +20,10 @@ from sampan.host.clock import VirtualClock
 from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
-from sampan.network.proxy.config import ProxyConfig, node_facts
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
 from sampan.network.proxy.nftables.proxy_table import ProxyTable, RulesetGeneration
+from sampan.network.proxy.proxy_config import ProxyConfig, node_facts
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.eventually import wait_until

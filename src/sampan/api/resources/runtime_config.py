@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sampan.api.resources.table import OPTIONAL, SERVED, GroupVersion
+from sampan.api.resources.resource_table import OPTIONAL, SERVED, GroupVersion
 
 LEVELS = {"api/ga": r"v\d+", "api/beta": r"v\d+beta\d+", "api/alpha": r"v\d+alpha\d+"}
 

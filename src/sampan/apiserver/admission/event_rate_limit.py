@@ -10,7 +10,7 @@ from typing import Any
 
 from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Event
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 

@@ -10,7 +10,7 @@ import msgspec
 
 from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod
 from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors

@@ -17,7 +17,7 @@ from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerat
 from sampan.apiserver.admission.deny_service_external_ips import DenyServiceExternalIPs
 from sampan.apiserver.admission.event_rate_limit import EventRateLimit
 from sampan.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
-from sampan.apiserver.admission.framework.configuration import ConfigurationError, Configurations
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError, Configurations
 from sampan.apiserver.admission.framework.contract import (
     RegisteredPlugin,
     register_mutating,

@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.apiserver.admission.framework import lookup
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_creation
 from sampan.machinery import errors
 

@@ -13,7 +13,7 @@ from sampan.api.semantics.pod_resources import BEST_EFFORT, qos_class
 from sampan.api.semantics.taints import MEMORY_PRESSURE
 from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission.framework import lookup
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
 from sampan.apiserver.admission.runtime_class import TolerationCover, merge_tolerations
 from sampan.machinery import errors

@@ -23,7 +23,7 @@ from sampan.api.semantics.pod_resources import Amounts
 from sampan.api.types.core_v1 import ResourceQuota, ScopedResourceSelectorRequirement
 from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.admission.framework import lookup
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.store import Store
 from sampan.apiserver.registry.stored_object import StoredObject

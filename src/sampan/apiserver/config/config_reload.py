@@ -14,7 +14,7 @@ from sampan.host.clock import Clock, RealClock
 from sampan.machinery.config_file import ConfigFileError
 
 if TYPE_CHECKING:
-    from sampan.apiserver.authn.configuration import AuthenticationSettings
+    from sampan.apiserver.authn.authentication_configuration import AuthenticationSettings
     from sampan.apiserver.authn.oidc import OidcTokens
     from sampan.apiserver.authz.modes import Mode
     from sampan.apiserver.config.server_config import ServerConfig
@@ -75,7 +75,7 @@ def make_reloading_files(
     if config.authentication_config is not None and oidc is not None:
         yield _authentication(config, config.authentication_config, oidc, clock)
     if config.authorization_config is not None:
-        from sampan.apiserver.authz.configuration import read_authorization
+        from sampan.apiserver.authz.authorization_configuration import read_authorization
 
         yield ReloadingFile(config.authorization_config, read=read_authorization, use=use_modes, clock=clock)
     if config.encryption_config is not None and config.encryption is not None:
@@ -85,7 +85,7 @@ def make_reloading_files(
 def _authentication(
     config: ServerConfig, path: Path, oidc: OidcTokens, clock: Clock
 ) -> ReloadingFile[AuthenticationSettings]:
-    from sampan.apiserver.authn.configuration import read_authentication
+    from sampan.apiserver.authn.authentication_configuration import read_authentication
 
     def read(path: Path) -> AuthenticationSettings:
         return read_authentication(path, [config.service_account_issuer, *config.other_service_account_issuers])

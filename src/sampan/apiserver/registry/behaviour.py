@@ -1,5 +1,6 @@
-"""The behavior of a resource, declared once per kind beside its identity (`sampan.api.resources.table`), and the
-generic behavior of kinds without rules of their own: the status is a subresource, and a few properties are options."""
+"""The behavior of a resource, declared once per kind beside its identity (`sampan.api.resources.resource_table`), and
+the generic behavior of kinds without rules of their own: the status is a subresource, and a few properties are
+options."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from sampan.apiserver.request.negotiation import DEFAULT_FORMAT, JSON, PROTOBUF,
 from sampan.apiserver.response import json_bytes, watch_frames
 from sampan.apiserver.response.responses import ListResponse, ObjectResponse, RawResponse, ValueResponse, WatchResponse
 from sampan.apiserver.tables.columns import GENERIC, SCALE
-from sampan.apiserver.tables.table import TableWriter, include_of
+from sampan.apiserver.tables.table_writer import TableWriter, include_of
 from sampan.machinery import errors
 from sampan.storage.cacher import CacheItem, ListResult
 

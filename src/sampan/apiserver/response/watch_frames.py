@@ -15,7 +15,7 @@ from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, PARTIAL_LIST, TABLE, OutputFormat
 from sampan.apiserver.response import json_bytes
-from sampan.apiserver.tables.table import include_of
+from sampan.apiserver.tables.table_writer import include_of
 from sampan.storage.cacher import CacheEvent, CacheItem, FrameEncoder
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import click
 from sampan.api.feature_gates import FeatureGates
 from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page, serve_port, tls_of
 from sampan.cli.flags import parsers, server_tls
-from sampan.cli.flags.table import Flag, add_flags
+from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop
 from sampan.host.clock import Clock, RealClock
 from sampan.machinery.cli_errors import CliError

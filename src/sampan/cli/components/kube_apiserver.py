@@ -14,8 +14,8 @@ import click
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_ALL_ADDRESSES, server_config, server_options
+from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cli.flags.store import store_config
-from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import serve, set_up_logs
 from sampan.cli.up import server_names

@@ -21,8 +21,8 @@ from sampan.cli.components.component import Component, component_config, compone
 from sampan.cli.flags import parsers
 from sampan.cli.flags.controllers import controller_config, controller_options
 from sampan.cli.flags.feature_gates import feature_gates
+from sampan.cli.flags.flag_table import switch
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings
-from sampan.cli.flags.table import switch
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import set_up_logs
 from sampan.controllers.identities import NAMESPACE, account_of

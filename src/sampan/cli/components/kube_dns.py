@@ -12,7 +12,7 @@ import click
 from sampan.cli.components.component import ACCESS_FLAGS, VERBOSITY_FLAG, access_of
 from sampan.cli.flags import parsers
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
-from sampan.cli.flags.table import Flag, add_flags
+from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
 from sampan.host.clock import RealClock
 from sampan.host.linux.network_namespace import NetworkNamespace

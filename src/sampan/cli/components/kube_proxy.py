@@ -32,7 +32,7 @@ from sampan.machinery.telemetry.build_info import export_build_info
 from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.nft import nft_program
-from sampan.network.proxy.configuration import NFTABLES, USERSPACE, KubeProxyConfiguration, as_yaml
+from sampan.network.proxy.kube_proxy_configuration import NFTABLES, USERSPACE, KubeProxyConfiguration, as_yaml
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sampan.cli.flags import parsers
 from sampan.cli.flags.feature_gates import STORAGE_VERSION_MIGRATOR, feature_gates
-from sampan.cli.flags.table import Flag, add_flags, config_fields
+from sampan.cli.flags.flag_table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.cli_errors import CliError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
 from sampan.network.dns.config import ClusterDnsConfig, DnsServerConfig, ForwarderConfig, ZoneConfig
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig

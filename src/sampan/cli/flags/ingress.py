@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.cluster.cluster_config import CONTROLLERS, KUBELET, PROXY
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.machinery.cli_errors import CliError

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag, add_flags
+from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.machinery.cli_errors import CliError
-from sampan.network.proxy.configuration import (
+from sampan.network.proxy.kube_proxy_configuration import (
     HEALTHZ_PORT,
     IPVS,
     METRICS_PORT,
@@ -25,7 +25,7 @@ from sampan.network.proxy.configuration import (
     with_defaults,
     with_port,
 )
-from sampan.network.proxy.configuration_validation import validate
+from sampan.network.proxy.kube_proxy_validation import validate
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag, add_flags, config_fields
+from sampan.cli.flags.flag_table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.cli_errors import CliError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampan.cli.flags.table import Flag, add_flags
+from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cluster.scheduler_settings import SchedulerSettings, parse_and_check_config, policy_config
 from sampan.machinery.cli_errors import CliError
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.pki.server_tls import DEFAULT_VERSION, VERSIONS, ServerTlsSettings, UnknownTlsName
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.cluster.cluster_config import StoreConfig
 from sampan.machinery.cli_errors import CliError
 

@@ -29,7 +29,7 @@ from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.nodes import NodeAttachment
-from sampan.network.proxy.configuration import (
+from sampan.network.proxy.kube_proxy_configuration import (
     NFTABLES,
     USERSPACE,
     KubeProxyConfiguration,

@@ -29,7 +29,7 @@ from sampan.kubelet.volumes.csi.plugin import CsiPlugin
 from sampan.kubelet.volumes.csi.registration import CsiHandler, CsiNodePublisher, VolumeLimitUpdater
 from sampan.kubelet.volumes.expansion import NodeExpander, RecordEvent
 from sampan.kubelet.volumes.mounter import Mounter
-from sampan.kubelet.volumes.plugins.table import VolumePlugins
+from sampan.kubelet.volumes.plugins.plugin_table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler
 from sampan.kubelet.volumes.state import (
     ActualState,

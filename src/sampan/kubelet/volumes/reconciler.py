@@ -23,7 +23,7 @@ from sampan.kubelet.volumes.contract import (
     VolumeSpec,
 )
 from sampan.kubelet.volumes.expansion import NodeExpander
-from sampan.kubelet.volumes.plugins.table import VolumePlugins
+from sampan.kubelet.volumes.plugins.plugin_table import VolumePlugins
 from sampan.kubelet.volumes.state import ActualState, ActualVolume, DesiredPod, PodVolumeKey
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors

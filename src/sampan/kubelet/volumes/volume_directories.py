@@ -15,7 +15,7 @@ from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes import subpaths, usage
 from sampan.kubelet.volumes.claim_resolver import find_claim_source
 from sampan.kubelet.volumes.contract import VolumeOperationError
-from sampan.kubelet.volumes.plugins.table import VolumePlugins
+from sampan.kubelet.volumes.plugins.plugin_table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler, remove_empty
 from sampan.kubelet.volumes.state import ActualState, ActualVolume, ChangeNotifier, DesiredPod, PodVolumeKey
 from sampan.kubelet.volumes.usage import VolumeUsage

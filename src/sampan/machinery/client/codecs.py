@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.resources.resource import GroupVersionKind, Resource
-from sampan.api.resources.table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import OPTIONAL, SERVED
 from sampan.api.scheme import type_for
 from sampan.api.types.meta_v1 import ListMeta, PartialObjectMetadata
 from sampan.api.unstructured import Unstructured

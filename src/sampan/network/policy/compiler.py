@@ -21,7 +21,7 @@ from sampan.network.policy.pod_sets import VERSIONS, PodSets, digest, version_of
 from sampan.network.policy.pods import PodDirectory, PodEndpoint, canonical, with_addresses
 from sampan.network.policy.policy_chains import FAMILIES, MAX_RULES, PolicyChain, StaticSet, policy_chain
 from sampan.network.policy.policy_spec import DIRECTIONS, EGRESS, INGRESS, PolicySpec
-from sampan.network.policy.table import PolicyTable, TableChain
+from sampan.network.policy.policy_table import PolicyTable, TableChain
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from sampan.host.clock import Clock
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.nft import NftError, list_rules, run_nft
 from sampan.network.policy.compiler import PolicyCompiler, PolicyConfig
-from sampan.network.policy.table import PolicyTable
+from sampan.network.policy.policy_table import PolicyTable
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.policy.pods import PodDirectory, PodEndpoint, PodSelection
-from sampan.network.policy.table import PolicyTable
+from sampan.network.policy.policy_table import PolicyTable
 
 VERSIONS = (4, 6)
 

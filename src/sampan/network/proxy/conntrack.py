@@ -23,7 +23,7 @@ from time import perf_counter
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.host.netlink.conntrack import ConntrackTable, UdpFlow
 from sampan.host.netlink.routing import list_addresses, open_route_socket
-from sampan.network.proxy.configuration import ConntrackConfiguration, seconds
+from sampan.network.proxy.kube_proxy_configuration import ConntrackConfiguration, seconds
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import IPV4, IPV6, UDP, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange

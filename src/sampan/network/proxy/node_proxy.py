@@ -22,8 +22,11 @@ from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.telemetry.metrics import Metrics
-from sampan.network.proxy.config import ProxyConfig, node_facts, supported_families
-from sampan.network.proxy.configuration import (
+from sampan.network.proxy.conntrack import UdpFlowCleaner, apply_conntrack_sysctls, node_addresses
+from sampan.network.proxy.endpoint_trace import EndpointTrace
+from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
+from sampan.network.proxy.health import ProxyHealth, ServiceHealthChecks, health_port
+from sampan.network.proxy.kube_proxy_configuration import (
     BRIDGE_INTERFACE,
     INTERFACE_NAME_PREFIX,
     IPTABLES,
@@ -33,12 +36,9 @@ from sampan.network.proxy.configuration import (
     as_object,
     split_address,
 )
-from sampan.network.proxy.conntrack import UdpFlowCleaner, apply_conntrack_sysctls, node_addresses
-from sampan.network.proxy.endpoint_trace import EndpointTrace
-from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
-from sampan.network.proxy.health import ProxyHealth, ServiceHealthChecks, health_port
 from sampan.network.proxy.metrics import ProxyMetrics, metrics_port
 from sampan.network.proxy.nftables.proxy import PROXIED, NftablesProxy
+from sampan.network.proxy.proxy_config import ProxyConfig, node_facts, supported_families
 from sampan.network.proxy.service_follower import ServiceFollower
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceChange, ServiceObserver

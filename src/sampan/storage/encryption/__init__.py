@@ -1,11 +1,11 @@
 """Encryption at rest: values are encrypted before they are stored (compare `k8s.io/apiserver/pkg/storage/value`).
 
-`config` reads an EncryptionConfiguration, `backend` wraps a whole store and encrypts and decrypts its values,
-`ciphers` uses the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
+`encryption_configuration` reads an EncryptionConfiguration, `backend` wraps a whole store and encrypts and decrypts its
+values, `ciphers` uses the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
 """
 
 from sampan.storage.encryption.backend import ENCRYPTED, EncryptingBackend, ValueTransformer
-from sampan.storage.encryption.config import (
+from sampan.storage.encryption.encryption_configuration import (
     ChangingEncryption,
     EncryptionConfigError,
     EncryptionRules,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.apiserver.authn.authentication_configuration import read_authentication
 from sampan.apiserver.authn.authenticator import TokenError
-from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authn.oidc import JwtIssuer, OidcTokens
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
 from sampan.apiserver.authn.oidc.expressions import ClaimExpressions, claims_environment

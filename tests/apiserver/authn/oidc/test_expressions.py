@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import yaml
 
+from sampan.apiserver.authn.authentication_configuration import read_authentication
 from sampan.apiserver.authn.authenticator import TokenError
-from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authn.oidc import JwtIssuer
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sampan.network.proxy.config import ProxyConfig, node_facts
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
+from sampan.network.proxy.proxy_config import ProxyConfig, node_facts
 from tests.network.proxy.random_services import CLUSTER_CIDRS, NODE_IPS, SERVICE_CIDRS
 
 CONFIG = ProxyConfig(cluster_cidrs=CLUSTER_CIDRS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Service
-from sampan.network.proxy.config import ProxyConfig
+from sampan.network.proxy.proxy_config import ProxyConfig
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.proxy.nftables.compilers import compiler_of

@@ -18,12 +18,12 @@ from sampan.machinery.client import Client
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
-from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.nftables.proxy import REFUSED_REASON, NftablesProxy
 from sampan.network.proxy.nftables.proxy_table import ProxyTable
 from sampan.network.proxy.nftables.table_state import ServiceStates
+from sampan.network.proxy.proxy_config import ProxyConfig
 from sampan.network.proxy.tracker import ServiceChange
 from tests.controllers.cluster import Cluster, cluster
 from tests.eventually import eventually

@@ -13,12 +13,12 @@ from sampan.host.linux.network_namespace import run_in_network
 from sampan.host.netlink.nftables import NftSocket, TransactionFailed
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.nft import run_nft
-from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.operations import operation_text
 from sampan.network.proxy.nftables.proxy_table import ForeignTable, ProxyTable, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import Owned, ServiceStates
 from sampan.network.proxy.nftables.table_sync import remove_tables
+from sampan.network.proxy.proxy_config import ProxyConfig
 from sampan.network.proxy.services import FAMILIES, IPV4, IPV6, EndpointCategories, EndpointInfo
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import Lab, needs_network

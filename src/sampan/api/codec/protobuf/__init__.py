@@ -23,7 +23,7 @@ from sampan.api.codec.protobuf.envelope import (
     unwrap,
     wrap,
 )
-from sampan.api.codec.protobuf.table import UnknownKindError
+from sampan.api.codec.protobuf.field_table import UnknownKindError
 from sampan.api.codec.protobuf.wire import PREFIX, ProtobufError
 
 __all__ = [

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sampan.api.codec.protobuf import stores
+from sampan.api.codec.protobuf.field_table import MAX_DEPTH, Field, MessageTable, union_of
 from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, check_json, raw_json
 from sampan.api.codec.protobuf.stores import Budget, JsonObject, Read, Store
-from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, MessageTable, union_of
 from sampan.api.codec.protobuf.wire import (
     BYTES,
     FIXED64,

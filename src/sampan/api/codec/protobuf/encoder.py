@@ -11,8 +11,8 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from typing import Any, Final
 
+from sampan.api.codec.protobuf.field_table import MAX_DEPTH, Field, MessageTable, UnionConverter, union_of
 from sampan.api.codec.protobuf.leaves import LEAVES
-from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, MessageTable, UnionConverter, union_of
 from sampan.api.codec.protobuf.wire import BYTES, FIXED64, VARINT, ProtobufError, encode_delimited, tag_bytes, varint
 
 JsonObject = dict[str, Any]

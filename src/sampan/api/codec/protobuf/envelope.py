@@ -9,8 +9,8 @@ import msgspec
 from sampan.api.codec import json
 from sampan.api.codec.protobuf.decoder import Decoder
 from sampan.api.codec.protobuf.encoder import Encoder
+from sampan.api.codec.protobuf.field_table import UnknownKindError, table
 from sampan.api.codec.protobuf.leaves import FIRST_FIELD_TAG
-from sampan.api.codec.protobuf.table import UnknownKindError, table
 from sampan.api.codec.protobuf.wire import (
     BYTES,
     PREFIX,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Final
 
-from sampan.api.codec.protobuf.table import Field
+from sampan.api.codec.protobuf.field_table import Field
 from sampan.api.codec.protobuf.wire import (
     ProtobufError,
     read_size,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sampan.api.field_errors import FieldError
-from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 LEVELS: Final = ("privileged", "baseline", "restricted")

@@ -7,8 +7,8 @@ from typing import Any
 
 from sampan.api.kubernetes_version import MAJOR, MINOR
 from sampan.api.resources.resource import Resource
+from sampan.api.resources.resource_table import OPTIONAL, SERVED
 from sampan.api.resources.retired import RETIRED
-from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.apiserver.nonresource.openapi.components import META, Definitions, Parameter
 from sampan.apiserver.nonresource.openapi.operations import (
     TEXT,

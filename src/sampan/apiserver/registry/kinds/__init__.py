@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-from sampan.api.resources.table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import OPTIONAL, SERVED
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 

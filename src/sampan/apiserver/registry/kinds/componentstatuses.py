@@ -26,7 +26,7 @@ from sampan.apiserver.request.negotiation import TABLE
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.response.responses import ObjectResponse, ValueResponse
 from sampan.apiserver.tables.columns import NAME
-from sampan.apiserver.tables.table import TableWriter, include_of
+from sampan.apiserver.tables.table_writer import TableWriter, include_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:

@@ -10,7 +10,11 @@ from typing import Any
 
 from sampan.api.resources import runtime_config
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
-from sampan.apiserver.admission.framework.configuration import ConfigurationError, Configurations, read_configurations
+from sampan.apiserver.admission.framework.admission_configuration import (
+    ConfigurationError,
+    Configurations,
+    read_configurations,
+)
 from sampan.apiserver.admission.plugins import UnknownAdmissionPlugin, check_names, default_plugins
 from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
@@ -20,7 +24,7 @@ from sampan.apiserver.server_address import find_default_route_address
 from sampan.cli.flags import parsers, server_tls, store
 from sampan.cli.flags.api_server import audit, identity, service_accounts
 from sampan.cli.flags.feature_gates import feature_gates
-from sampan.cli.flags.table import Flag, add_flags, config_fields
+from sampan.cli.flags.flag_table import Flag, add_flags, config_fields
 from sampan.machinery.cli_errors import CliError
 
 BIND_ALL_ADDRESSES = Flag(

@@ -9,7 +9,7 @@ import click
 
 from sampan.apiserver.config.server_config import AuditConfig
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:

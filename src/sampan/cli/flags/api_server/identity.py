@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def authorization(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in _MODE_OPTIONS:
         if options[name]:
             raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
-    from sampan.apiserver.authz.configuration import read_authorization
+    from sampan.apiserver.authz.authorization_configuration import read_authorization
     from sampan.machinery.config_file import ConfigFileError
 
     try:
@@ -218,7 +218,7 @@ def _modes(options: Mapping[str, Any]) -> Sequence[Mode]:
 def _read_authentication_config(
     path: Path, own_issuers: Sequence[str], issuer: JwtIssuer | None, anonymous: bool | None
 ) -> dict[str, Any]:
-    from sampan.apiserver.authn.configuration import read_authentication
+    from sampan.apiserver.authn.authentication_configuration import read_authentication
     from sampan.machinery.config_file import ConfigFileError
 
     flag = "--authentication-config"

@@ -9,7 +9,7 @@ from typing import Any
 from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.config.server_config import ISSUER
 from sampan.cli.flags import parsers
-from sampan.cli.flags.table import Flag
+from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
 
 FLAGS = (

@@ -12,10 +12,10 @@ from typing import Any
 
 from sampan.api import names
 from sampan.cli.flags import parsers
+from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cli.flags.kubelet.node import NODE_FLAGS
 from sampan.cli.flags.kubelet.pods import POD_FLAGS
 from sampan.cli.flags.kubelet.server import SERVER_FLAGS
-from sampan.cli.flags.table import Flag, add_flags
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.config import KubeletConfig
 from sampan.machinery.cli_errors import CliError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sampan.cli.flags.flag_table import Flag
 from sampan.cli.flags.kubelet import values
-from sampan.cli.flags.table import Flag
 from sampan.kubelet.agent.image_pull_records import NEVER_VERIFY_PRELOADED
 
 POD_FLAGS = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sampan.cli.flags.flag_table import Flag
 from sampan.cli.flags.kubelet import values
-from sampan.cli.flags.table import Flag
 from sampan.machinery.pki.server_tls import DEFAULT_VERSION
 
 SERVER_FLAGS = (

@@ -1,3 +1,3 @@
-"""Volume plug-ins, one module each (`pkg/volume/*`); `table` lists them. Their interface is
+"""Volume plug-ins, one module each (`pkg/volume/*`); `plugin_table` lists them. Their interface is
 `sampan.kubelet.volumes.contract`.
 """

@@ -13,11 +13,11 @@ from enum import IntEnum
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
-from sampan.network.proxy.config import NodeFacts, ProxyConfig
 from sampan.network.proxy.nftables import expressions as x
 from sampan.network.proxy.nftables import layout
 from sampan.network.proxy.nftables.expressions import Rule
 from sampan.network.proxy.nftables.families import IPFamily
+from sampan.network.proxy.proxy_config import NodeFacts, ProxyConfig
 from sampan.network.proxy.services import EndpointInfo, ServicePortState
 
 

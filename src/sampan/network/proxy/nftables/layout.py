@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from sampan.host.netlink import constants as nl
-from sampan.network.proxy.config import NodeFacts, ProxyConfig
 from sampan.network.proxy.nftables import expressions as x
 from sampan.network.proxy.nftables.expressions import Rule, Statement
 from sampan.network.proxy.nftables.families import IPFamily
+from sampan.network.proxy.proxy_config import NodeFacts, ProxyConfig
 from sampan.network.proxy.services import ServicePortName
 
 TABLE = "kube-proxy"

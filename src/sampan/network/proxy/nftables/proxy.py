@@ -23,13 +23,13 @@ from sampan.machinery.client.options import Selection
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.proxy.config import NodeFacts, ProxyConfig, node_facts
-from sampan.network.proxy.configuration import PRIMARY
 from sampan.network.proxy.conntrack import node_addresses
 from sampan.network.proxy.health import ProxyHealth
+from sampan.network.proxy.kube_proxy_configuration import PRIMARY
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.nftables.proxy_table import ForeignTable, RefusedServices, RulesetGeneration
 from sampan.network.proxy.nftables.table_sync import TableSync
+from sampan.network.proxy.proxy_config import NodeFacts, ProxyConfig, node_facts
 from sampan.network.proxy.services import HEADLESS, SERVICE_PROXY_NAME, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange, ServiceObserver, ServiceTracker
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.proxy.config import NodeFacts, ProxyConfig
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
 from sampan.network.proxy.nftables.layout import TABLE
 from sampan.network.proxy.nftables.proxy_table import ProxyTable, RefusedServices, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import ServiceStates
+from sampan.network.proxy.proxy_config import NodeFacts, ProxyConfig
 
 log = logging.getLogger(__name__)
 

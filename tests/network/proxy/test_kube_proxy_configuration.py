@@ -5,7 +5,7 @@ import logging
 import pytest
 import yaml
 
-from sampan.network.proxy.configuration import (
+from sampan.network.proxy.kube_proxy_configuration import (
     IPTABLES,
     IPVS,
     NFTABLES,
@@ -17,7 +17,7 @@ from sampan.network.proxy.configuration import (
     split_address,
     with_defaults,
 )
-from sampan.network.proxy.configuration_validation import validate
+from sampan.network.proxy.kube_proxy_validation import validate
 
 HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 

@@ -8,7 +8,7 @@ from ipaddress import ip_network
 
 from sampan.api.addresses import is_address
 from sampan.api.field_errors import FieldError, FieldPath, join_messages
-from sampan.network.proxy.configuration import (
+from sampan.network.proxy.kube_proxy_configuration import (
     BRIDGE_INTERFACE,
     CLUSTER_CIDR,
     INTERFACE_NAME_PREFIX,

@@ -5,8 +5,8 @@ import pytest
 
 from sampan.api.types.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
 from sampan.apiserver.authz.authorizer import Attributes
-from sampan.apiserver.flowcontrol.configuration import LEVELS, SCHEMAS
 from sampan.apiserver.flowcontrol.fairness import Fairness, FlowSchemaMatcher
+from sampan.apiserver.flowcontrol.flow_control_controller import LEVELS, SCHEMAS
 from sampan.apiserver.request.call import UserInfo
 
 ANY = ("system:authenticated",)

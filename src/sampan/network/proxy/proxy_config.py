@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 
-from sampan.network.proxy.configuration import (
+from sampan.network.proxy.kube_proxy_configuration import (
     BRIDGE_INTERFACE,
     CLUSTER_CIDR,
     INTERFACE_NAME_PREFIX,

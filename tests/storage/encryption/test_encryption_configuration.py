@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sampan.storage.encryption.config import EncryptionConfigError, parse, read_encryption_config
+from sampan.storage.encryption.encryption_configuration import EncryptionConfigError, parse, read_encryption_config
 
 SECRET = base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
 GCM = {"aesgcm": {"keys": [{"name": "one", "secret": SECRET}]}}

@@ -7,8 +7,8 @@ from typing import get_type_hints
 
 import pytest
 
+from sampan.controllers.controller_table import CONTROLLERS
 from sampan.controllers.descriptor import COLLABORATORS, ControllerDescriptor
-from sampan.controllers.table import CONTROLLERS
 
 
 def class_of(row: ControllerDescriptor) -> type:
