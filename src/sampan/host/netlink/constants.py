@@ -140,6 +140,7 @@ TCA_MIRRED_PARMS: Final = 2
 TCA_EGRESS_REDIR: Final = 1
 
 # linux/netfilter.h
+NFPROTO_INET: Final = 1
 NFPROTO_IPV4: Final = 2
 NFPROTO_BRIDGE: Final = 7
 NFPROTO_IPV6: Final = 10

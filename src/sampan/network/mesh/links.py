@@ -47,6 +47,8 @@ from sampan.network.mesh.mesh_plan import (
     route_metric,
     vxlan_identifier,
 )
+from sampan.network.mesh.tunnel_rules import TunnelRules
+from sampan.network.nft import NftError
 from sampan.network.routes import MESH_PROTOCOL
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class MeshLinks:
     def __init__(self, *, identity: str, cluster: bytes, wireguard_port: int) -> None:
         self._metric, self._cluster, self._wireguard_port = route_metric(identity), cluster, wireguard_port
         self._names = {backend: link_name(backend, identity) for backend in (VXLAN, WIREGUARD)}
+        self._tunnel_rules = TunnelRules(self._names[VXLAN], vxlan_identifier(cluster))
         self._netlink = open_route_socket()
 
     def close(self) -> None:
@@ -82,21 +85,22 @@ class MeshLinks:
         """Make the machine agree with the plan. `local` is the address from which tunnels are sent."""
         try:
             if plan.vxlan_peers:
+                self._tunnel_rules.ensure(peer.address for peer in plan.vxlan_peers)
                 self._ensure_vxlan(plan, local)
             if plan.wireguard_peers:
                 self._ensure_wireguard(plan, local, private_key)
             self._ensure_routes(plan.routes)
             if not plan.vxlan_peers:
-                self._delete_link(self._names[VXLAN])
+                self._delete_vxlan()
             if not plan.wireguard_peers:
                 self._delete_link(self._names[WIREGUARD])
-        except OSError as error:
+        except (OSError, NftError) as error:
             raise MeshError(f"cannot set up the network between machines: {error}") from error
 
     def remove_all(self) -> None:
         self._ensure_routes(())
-        for name in self._names.values():
-            self._delete_link(name)
+        self._delete_link(self._names[WIREGUARD])
+        self._delete_vxlan()
 
     def _ensure_routes(self, desired: Iterable[MeshRoute]) -> None:
         present = self._present_routes()
@@ -208,6 +212,12 @@ class MeshLinks:
         }
         self._netlink.send(*(encode_address_deletion(index, address) for address in present - set(desired)))
         self._netlink.send(*(encode_address(index, address) for address in set(desired) - present))
+
+    def _delete_vxlan(self) -> None:
+        """Delete the link, and then the rules that guard it."""
+        if _index(self._names[VXLAN]):
+            self._delete_link(self._names[VXLAN])
+            self._tunnel_rules.remove()
 
     def _delete_link(self, name: str) -> None:
         if index := _index(name):
