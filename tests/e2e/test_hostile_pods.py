@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from tests.cli.command import Sampan
+from tests.cli.plain_user import USER_MARKS, plain_user
+from tests.e2e.engines.engine_cluster import engine_cluster
 from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.eventually import wait_until
 from tests.ports import free_port
@@ -46,20 +49,29 @@ for source in sources:
 """
 
 
-@pytest.fixture(scope="module")
-def sampan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sampan]:
-    sampan = Sampan(tmp_path_factory.mktemp("c"))
-    try:
-        sampan("up", "--detach", "--secure-port", str(free_port()), "--runtime", "oci")
-        yield sampan
-    finally:
-        sampan("down")
+@pytest.fixture(scope="module", params=["root", pytest.param("rootless", marks=USER_MARKS), "cri", "docker"])
+def sampan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sampan]:
+    """Yield a running cluster of root, one of another user in a user namespace, and those of containerd and Docker."""
+    directory = tmp_path_factory.mktemp("c")
+    if request.param in ("cri", "docker"):
+        with engine_cluster(request.param, directory) as cluster:
+            cluster.start()
+            yield cluster.sampan
+        return
+    with plain_user(directory) if request.param == "rootless" else nullcontext(Sampan(directory)) as sampan:
+        try:
+            sampan("up", "--detach", "--secure-port", str(free_port()), "--runtime", "oci")
+            yield sampan
+        finally:
+            sampan("down")
 
 
 @pytest.fixture(scope="module")
-def kubectl(sampan: Sampan) -> Kubectl:
+def kubectl(sampan: Sampan, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     directory = sampan.directory()
-    return Kubectl(program=find_kubectl() or "", kubeconfig=directory / "admin.kubeconfig", home=directory.parent)
+    return Kubectl(
+        program=find_kubectl() or "", kubeconfig=directory / "admin.kubeconfig", home=tmp_path_factory.mktemp("k")
+    )
 
 
 def apply(kubectl: Kubectl, *objects: dict[str, Any]) -> None:
@@ -109,10 +121,14 @@ def test_a_pod_that_may_not_connect_passes_no_policy_with_the_address_of_another
 def test_a_container_with_sys_ptrace_sees_no_file_of_the_machine(kubectl: Kubectl, sampan: Sampan) -> None:
     key = sampan.directory() / "pki/ca.key"
     assert key.exists()
-    script = f"cat /proc/1/root{key} 2>&1; tr '\\0' '\\n' < /proc/1/environ; ls /proc/1/root; readlink /proc/1/exe"
+    script = (
+        f"cat /proc/1/root{key} 2>&1; tr '\\0' '\\n' < /proc/1/environ; echo; ls /proc/1/root; readlink /proc/1/exe"
+    )
     manifest = pod("tracer", "sh", "-c", script, capabilities=["SYS_PTRACE"], shareProcessNamespace=True)
-    lines = run_to_completion(kubectl, manifest).splitlines()
-    assert lines[0] == f"cat: /proc/1/root{key}: No such file or directory"
-    assert lines[-5:] == ["dev", "pause", "proc", "sys", "/pause"]
-    names = [line.partition("=")[0] for line in lines[1:-5]]
-    assert sorted(names) == ["HOME", "HOSTNAME", "PATH"]
+    first, *variables = run_to_completion(kubectl, manifest).splitlines()
+    end = variables.index("")
+    assert first == f"cat: /proc/1/root{key}: No such file or directory"
+    assert {line.partition("=")[0] for line in variables[:end]} <= {"HOME", "HOSTNAME", "PATH"}
+    *names, program = variables[end + 1 :]
+    assert set(names) <= {"dev", "etc", "pause", "proc", "sys"}
+    assert program == "/pause"

@@ -56,6 +56,36 @@ async def test_user_with_one_job_waits_only_for_the_job_in_progress() -> None:
     assert await jobs.finish() == ["ann", "bob", *["ann"] * 5]
 
 
+async def test_next_job_of_a_request_is_before_other_requests_of_the_user() -> None:
+    """Else all requests would have decoded objects in memory before the first one is finished."""
+    worker, go = FairWorker("test"), threading.Event()
+    unfinished, most = set[int](), list[int]()
+
+    async def handle(number: int) -> None:
+        request = UserWorker(worker, "ann")
+        await request.run(go.wait, 60)
+        unfinished.add(number)
+        most.append(len(unfinished))
+        await request.run(lambda: None)
+        unfinished.remove(number)
+
+    requests = [asyncio.create_task(handle(number)) for number in range(8)]
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(*requests)
+    assert max(most) <= 2
+
+
+async def test_memory_of_each_job_is_reported() -> None:
+    sizes: list[int] = []
+    worker = FairWorker("test", freed=sizes.append)
+    await worker.run("ann", 1_000, lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        await worker.run("ann", 1_000, divmod, 1, 0)
+    assert len(sizes) == 2
+    assert min(sizes) >= 1_000
+
+
 async def test_user_with_too_many_jobs_is_refused() -> None:
     jobs = Jobs()
     for _ in range(WORKER_JOBS_PER_USER):

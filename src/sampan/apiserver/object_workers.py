@@ -14,13 +14,13 @@ class ObjectWorkers:
     """There are several threads, by the time that a job may take, so that short jobs do not wait for long ones."""
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._small = FairWorker("sampan-small-object")
+        self._registry, freed = registry, registry.memory_trimmer.record_freed
+        self._small = FairWorker("sampan-small-object", freed=freed)
         """Handles small YAML bodies, long selectors and small objects with CEL expressions."""
-        self._large = FairWorker("sampan-large-object")
-        self._huge = FairWorker("sampan-huge-object")
+        self._large = FairWorker("sampan-large-object", freed=freed)
+        self._huge = FairWorker("sampan-huge-object", freed=freed)
         """Handles what may take a second."""
-        self._conversion = FairWorker("sampan-conversion")
+        self._conversion = FairWorker("sampan-conversion", freed=freed)
         """Handles objects that a webhook converts, which may block it."""
 
     def for_call(self, call: Call) -> UserWorker | None:

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sampan.cli.local_cluster.rootless import subordinate_range
-from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
+from tests.cli.plain_user import USER, needs_users, plain_user
 from tests.eventually import wait_until
 from tests.ports import free_node_port, free_port
-from tests.skips import requires
 
-USER = 65534
-AS_USER = f"""
-if [ -n "$PYTHON" ] && ! setpriv --reuid {USER} --clear-groups --regid {USER} test -x "$PYTHON"; then
-    mount --bind "$PYTHON" "$PLACE" && mount -t tmpfs -o mode=755 none "$(echo "$PYTHON" | cut -d/ -f1-2)"
-    mkdir -p "$PYTHON" && mount --bind "$PLACE" "$PYTHON"
-fi
-cd / && exec setpriv --reuid {USER} --regid {USER} --clear-groups --inh-caps=-all "$@"
-"""
-"""A script that runs a command as another user, and shows it the directory of Python, even in the home of root."""
 SERVER = (
     "import http.server as h\n"
     "class H(h.BaseHTTPRequestHandler):\n"
@@ -74,31 +61,11 @@ def make_objects(port: int, node_port: int) -> list[dict[str, Any]]:
     ]
 
 
-_NEEDED = requires("root", "setpriv", "unshare", "nft", "crun or runc")
-_NOT_NESTED = pytest.mark.skipif(is_in_user_namespace(), reason="root of a user namespace is not root of the machine")
-
-
-def needs_users(test: Callable[..., None]) -> Callable[..., None]:
-    """Skip a test that runs programs as another user, unless root of the machine runs it."""
-    marked: Callable[..., None] = _NOT_NESTED(_NEEDED(test))
-    return marked
-
-
 @pytest.fixture
 def sampan(tmp_path: Path) -> Iterator[Sampan]:
-    """`sampan` of another user."""
-    directory = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
-    directory.chmod(0o755)
-    home = directory / "home"
-    home.mkdir()
-    os.chown(home, USER, USER)
-    sampan = Sampan(home)
-    sampan.environment |= {"PYTHON": sys.base_prefix, "PLACE": str(tmp_path)}
-    sampan.prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c", AS_USER, "sh"]
-    yield sampan
-    if sampan.directory().exists():
-        sampan.run("down", "--delete")
-    shutil.rmtree(directory)
+    """Yield `sampan` of another user."""
+    with plain_user(tmp_path) as sampan:
+        yield sampan
 
 
 def processes_below(pid: int) -> list[int]:

@@ -46,10 +46,10 @@ class Registry:
         self._start_task, self._make_behaviour = start_task, make_behaviour
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
-        trimmer = MemoryTrimmer()
-        self.watch_budget = WatchBudget(freed=trimmer.record_freed)
+        self.memory_trimmer = MemoryTrimmer()
+        self.watch_budget = WatchBudget(freed=self.memory_trimmer.record_freed)
         """The memory that the watchers of all resources may use together."""
-        self._history_budget = HistoryBudget(freed=trimmer.record_freed)
+        self._history_budget = HistoryBudget(freed=self.memory_trimmer.record_freed)
         self._stores: dict[str, Store] = {}
         self._cacher_tasks: dict[str, asyncio.Task[None]] = {}
         self._behaviours: dict[tuple[str, str, str], ResourceBehaviour] = {}
