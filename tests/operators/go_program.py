@@ -36,7 +36,12 @@ class GoProgram:
 
     def build_or_skip(self) -> Path:
         """Return the path of the program, or skip the test with the reason why there is none."""
-        return build_once_or_skip(program_cache() / "operators" / self._source_hash() / self.name, self._build)
+        return build_once_or_skip(self.path, self._build)
+
+    @property
+    def path(self) -> Path:
+        """The path of the program, which exists once it has been built."""
+        return program_cache() / "operators" / self._source_hash() / self.name
 
     def _build(self, target: Path) -> None:
         command = ["go", *self.build, *BUILD_FLAGS, "-o", str(target), self.package]

