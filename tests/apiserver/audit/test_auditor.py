@@ -12,7 +12,9 @@ import pytest
 
 from sampan.apiserver.audit.policy import parse
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
+from sampan.apiserver.pipeline import Execute
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
+from sampan.apiserver.response.responses import ApiResponse
 from sampan.apiserver.server import ApiServer
 from sampan.host.clock import RealClock
 from sampan.machinery import errors
@@ -166,12 +168,14 @@ def test_an_unauthenticated_request_is_audited(tmp_path: Path) -> None:
     assert "wrong" not in json.dumps(line)
 
 
-def test_an_unexpected_error_is_audited_without_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def send_requests(server: ApiServer) -> None:
-        async def fail(call: Call) -> Any:
-            raise RuntimeError("secret words")
+class _Fault:
+    async def intercept(self, call: Call, execute: Execute) -> ApiResponse:
+        raise RuntimeError("secret words")
 
-        monkeypatch.setattr(server.pipeline.endpoints, "get", fail)
+
+def test_an_unexpected_error_is_audited_without_its_text(tmp_path: Path) -> None:
+    async def send_requests(server: ApiServer) -> None:
+        server.pipeline.use_interceptor(_Fault())
         with pytest.raises(RuntimeError):
             await send(server, "GET", f"{SECRETS}/map")
 
