@@ -168,7 +168,7 @@ def test_an_unauthenticated_request_is_audited(tmp_path: Path) -> None:
     assert "wrong" not in json.dumps(line)
 
 
-class _Fault:
+class _FailingRead:
     async def intercept(self, call: Call, execute: Execute) -> ApiResponse:
         if call.path == f"{SECRETS}/map":
             raise RuntimeError("secret words")
@@ -177,7 +177,7 @@ class _Fault:
 
 def test_an_unexpected_error_is_audited_without_its_text(tmp_path: Path) -> None:
     async def send_requests(server: ApiServer) -> None:
-        server.pipeline.use_interceptor(_Fault())
+        server.pipeline.use_interceptor(_FailingRead())
         with pytest.raises(RuntimeError):
             await send(server, "GET", f"{SECRETS}/map")
 
