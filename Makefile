@@ -5,7 +5,7 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test dashboard reference bench format soak official operators conformance mutants clean
+.PHONY: help run stop test check dashboard reference bench format soak official operators conformance mutants clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ stop: .venv/ready ## end the cluster that `make run` started
 
 test: .venv/ready ## lint, types, import contracts, tests; ARGS="-k name" goes to pytest
 	@tools/check.sh $(ARGS)
+
+check: .venv/ready ## lint, types, import contracts, and the unit tests, which need no root, network namespace or browser
+	@tools/check.sh --unit $(ARGS)
 
 mutants: .venv/ready ## try whether tests notice small changes of the source: ARGS="--changed main" or ARGS="storage/memory.py"
 	@$(VENV)/python -m tools.mutants $(ARGS)

@@ -15,6 +15,7 @@ from sampan.api.kubernetes_version import MINOR_VERSION
 from tests import transports
 from tests.eventually import wait_until
 from tests.skips import summarize_skips
+from tests.unit_tests import is_unit_test
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
@@ -52,6 +53,17 @@ def reference_dir(repository: Path) -> Path:
 
 
 transports.watch()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--unit", action="store_true", help="run only unit tests, which start no program and no cluster")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_left_out = (
+        config.getoption("--unit") and collection_path.match("test_*.py") and not is_unit_test(collection_path)
+    )
+    return True if is_left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)

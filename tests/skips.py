@@ -11,6 +11,7 @@ import pytest
 _NOT_HERE = "not here: "
 
 REMEDIES = {
+    r"Python \S+ is not installed and": "uv python install, or a package of the system",
     r"kubectl plugins": "apt install kubectx kubetail kubecolor, with a kubectl",
     r"Maven": "apt install maven default-jdk-headless, then make operators",
     r"Node\.js is not": "apt install nodejs npm, then make operators",

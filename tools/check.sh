@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change goes in: the checkers, and beside them the tests, which often wait. All of it
-# runs even if a part fails. Arguments go to pytest.
+# runs even if a part fails. Arguments go to pytest. With --unit, only the unit tests run, and nothing of the dashboard.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
+[[ " $* " == *" --unit "* ]] && scope=unit || scope=all
 # tests/conftest.py reads these files, and reports failed checkers above pytest's last line, which is the last line of all.
 CHECKS=$(mktemp -d)
 export CHECKS
@@ -19,8 +20,8 @@ run_checkers() {
     check "ruff format" $bin/python -m ruff format --check .
     check "import contracts" $bin/lint-imports --no-logo
     check "mypy" $bin/python -m mypy
-    check "page types" $bin/python tools/build_backend.py run --silent check
-    check "page unit tests" $bin/python tools/build_backend.py run --silent test
+    [ "$scope" = unit ] || check "page types" $bin/python tools/build_backend.py run --silent check
+    [ "$scope" = unit ] || check "page unit tests" $bin/python tools/build_backend.py run --silent test
     touch "$CHECKS/complete"
 }
 
@@ -30,8 +31,10 @@ unset PYTHONDONTWRITEBYTECODE
 $bin/python -m compileall -q src
 [ -d tests/__pycache__ ] || $bin/python -m pytest --collect-only >/dev/null 2>&1 &
 collection=$!
-tools/engines.sh
-check "page build" $bin/python tools/build_backend.py
+if [ "$scope" = all ]; then
+    tools/engines.sh
+    check "page build" $bin/python tools/build_backend.py
+fi
 run_checkers &
 wait $collection
 # Two workers more than there are cores, because tests wait for programs, timers and disks.
