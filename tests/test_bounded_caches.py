@@ -13,6 +13,7 @@ KEYS_FROM_SOURCE = {
     "api/scheme.py": "versions and kinds that have a type",
     "apiserver/descriptions.py": "names of built-in definitions",
     "apiserver/registry/behaviour.py": "types of the source",
+    "apiserver/registry/kinds/__init__.py": "built-in kinds",
     "kubelet/devices/dra/drivers.py": "services of the source",
     "kubelet/plugin_registry/calls.py": "files of the package",
     "machinery/cel/admission.py": "a flag",

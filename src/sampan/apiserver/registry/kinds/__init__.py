@@ -27,9 +27,13 @@ def find_behaviour(group: str, plural: str) -> ResourceBehaviour | None:
     return behaviour
 
 
-@cache
 def find_handlers(group: str, plural: str) -> Handlers:
-    """Return the handlers of a built-in kind, by subresource."""
+    """Return the handlers of a built-in kind, by subresource. Other kinds have none, and their names are not kept."""
+    return _find_builtin_handlers(group, plural) if (group, plural) in _builtin_kinds() else {}
+
+
+@cache
+def _find_builtin_handlers(group: str, plural: str) -> Handlers:
     module = _import_kind(group, plural)
     handlers: Handlers = vars(module).get("HANDLERS", {}) if module is not None else {}
     return handlers
