@@ -1,5 +1,6 @@
 """The steps of a pod's lifecycle in the flight recorder."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
         await eventually(lambda name=name, reason=reason: waiting_reason(kubelet, name) == reason)  # type: ignore[misc]
         lifecycle = steps(kubelet, name)
         assert lifecycle[lifecycle.index(("configure container", "c")) + 1] == expected_step
-        assert await eventually(lambda name=name: reasons_with_failure(client, name)) == expected  # type: ignore[misc]
+        assert await eventually(partial(list_reasons, client, name, expected[-1])) == expected
 
 
 async def check_missing_command(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -120,11 +121,11 @@ async def check_missing_command(cluster: Cluster, kubelet: Kubelet) -> None:
     assert sum(event.count or 0 for event in pulls) == 2  # one for each start
 
 
-async def reasons_with_failure(client: Client, pod: str) -> list[str]:
-    """Return the reasons of the events of a pod, without repetitions; nothing before there is one of its failure."""
+async def list_reasons(client: Client, pod: str, last: str) -> list[str]:
+    """Return the reasons of the events of a pod, without repetitions; nothing before the last one is there."""
     events = (await client.for_kind(Event).list()).items
     reasons = list(dict.fromkeys(event.reason for event in events if event.involvedObject.name == pod))
-    return reasons if "Failed" in reasons else []
+    return reasons if last in reasons else []
 
 
 def waiting_reason(kubelet: Kubelet, name: str) -> str:
