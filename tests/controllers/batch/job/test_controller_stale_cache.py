@@ -18,10 +18,12 @@ SEEDS = range(10)
 
 
 class Kubelet:
-    """Ends pods at random; about a third of them fail until `failures` pods have failed."""
+    """Ends pods at random; about a third of them fail until `failures` pods have failed. With `deletes` pods fail
+    because they are deleted, and leave when their finalizer is removed."""
 
-    def __init__(self, cluster: Cluster, seed: int, *, failures: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, *, failures: int, deletes: bool = False) -> None:
         self._jobs, self._random, self._failures = JobCluster(cluster), Random(seed), failures
+        self._deletes = deletes
         self.known_pods: dict[str, Pod] = {}
         self.codes: Counter[int] = Counter()
 
@@ -34,7 +36,13 @@ class Kubelet:
             code = int(self._failures > 0 and self._random.random() < 0.3)
             self._failures -= code
             self.codes[code] += 1
-            await self._jobs.end(self._random.choice(pods), code)
+            pod = self._random.choice(pods)
+            if code and self._deletes:
+                await self._jobs.bind(pod)
+                await self._jobs.cluster.client.for_kind(Pod).delete(pod.metadata.name, "default")
+            await self._jobs.end(pod, code)
+            if code and self._deletes:
+                await self._jobs.remove(pod)
         return True
 
 
@@ -51,10 +59,10 @@ async def run_until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
     raise AssertionError("the job does not finish")
 
 
-def run_with_stale_cache(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
+def run_with_stale_cache(seed: int, job: Job, *, failures: int, deletes: bool = False) -> tuple[Job, Kubelet]:
     async def main() -> tuple[Job, Kubelet]:
         async with pod_cluster() as c:
-            kubelet = Kubelet(c, seed, failures=failures)
+            kubelet = Kubelet(c, seed, failures=failures, deletes=deletes)
             async with lagging_controller(c, JOB, seed) as lag:
                 await c.client.for_kind(Job).create(job)
                 await run_until_done(c, lag, kubelet)
@@ -83,3 +91,10 @@ def test_failed_pods_are_counted_once(seed: int, limit: dict[str, Any]) -> None:
     done, kubelet = run_with_stale_cache(seed, job(completions=4, parallelism=2, **limit), failures=3)
     assert (done.status.succeeded, done.status.failed) == (4, kubelet.codes[1])
     assert len(kubelet.known_pods) == 4 + kubelet.codes[1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_deleted_pods_are_counted_once(seed: int) -> None:
+    spec: dict[str, Any] = {"completions": 4, "parallelism": 2, "backoffLimit": 50, "podReplacementPolicy": "Failed"}
+    done, kubelet = run_with_stale_cache(seed, job(**spec), failures=3, deletes=True)
+    assert (done.status.succeeded, done.status.failed) == (4, kubelet.codes[1])

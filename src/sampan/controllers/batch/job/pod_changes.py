@@ -145,9 +145,15 @@ class PodChanges:
         if not is_tracked(pod):
             return
         try:
-            self._writes.record_write(await self._pods.patch(pod.metadata.name, _RELEASE, pod.metadata.namespace))
+            released = await self._pods.patch(pod.metadata.name, _RELEASE, pod.metadata.namespace)
         except errors.NotFound:
             self._writes.record_deletion(pod)
+            return
+        if released.metadata.deletionTimestamp is not None:
+            # Without its last finalizer the pod may be gone. The response has no newer resource version then.
+            self._writes.record_deletion(released)
+        else:
+            self._writes.record_write(released)
 
     async def _delete(self, pod: Pod, job: Job) -> None:
         try:
