@@ -21,7 +21,7 @@ from tests.conformance.programs import go_environment, program_cache
 
 HERE = Path(__file__).parent
 BUILD_FLAGS = ("-trimpath", "-ldflags", "-s -w")
-_TOOLS = {"go": "Go 1.26 or later", "mvn": "Maven", "npm": "Node.js", "cargo": "Rust"}
+_TOOLS = {"go": "Go 1.26 or later", "mvn": "Maven", "npm": "Node.js", "cargo": "Rust", "python3": "Python"}
 _SUFFIXES = (".go", ".mod", ".sum")
 
 
