@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sampan.machinery.cel.library import authorizer, kubernetes
+from sampan.machinery.cel.syntax.ast import CallNode
+from sampan.machinery.cel.syntax.parser import parse
 from tests.machinery.cel.oracle_program import PROGRAM, Oracle, running_oracle
 from tests.machinery.cel.rule_answers import definition, respond, schema_causes
 from tests.machinery.cel.rule_expressions import expressions
@@ -30,6 +33,17 @@ ACTUAL = dict(zip(RULES, respond(question(RULES))["rules"], strict=True))
 
 DEPENDS_ON_ORDER = re.compile(r"\bself\.m\.(map|filter)\(")
 """Rules that make a list of the keys of a map, whose order is random in Go."""
+
+
+def test_every_operator_macro_and_function_is_in_a_rule() -> None:
+    """The functions of the authorizer are in the expressions of policies only."""
+    libraries = kubernetes()
+    macros = {key: macro for library in libraries for key, macro in library.macros.items()}
+    functions = {name for library in libraries for name in library.functions} - set(authorizer.LIBRARY.functions)
+    called = {node.function for rule in RULES for node in parse(rule, macros).walk() if isinstance(node, CallNode)}
+    words = set(re.findall(r"[\w.]+(?=\()", " ".join(RULES)))
+    assert {name for name in functions - called if name not in words} == set()
+    assert {name for name, *_ in macros} <= {word.rpartition(".")[2] for word in words}
 
 
 def test_sizes_of_values_are_those_recorded() -> None:
