@@ -12,13 +12,13 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
 
 from sampan.cluster.cluster_config import ClusterConfig, DashboardConfig
 from sampan.cluster.pki import Pki
 from sampan.dashboard.session_file import SessionFile
 from sampan.dashboard.sessions import IDLE_S, LIFETIME_S, MAX_SESSIONS, LoginSessions, User
 from sampan.host.clock import VirtualClock
+from sampan.host.http import HttpRequest
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi, UserCredentials
 from sampan.testing import Cluster
@@ -46,7 +46,7 @@ class SavedApiSource:
     async def open_with_credentials(self, credentials: UserCredentials) -> UserApi:
         return api(credentials.token.encode())
 
-    async def open_for_request(self, request: web.BaseRequest) -> UserApi:
+    async def open_for_request(self, request: HttpRequest) -> UserApi:
         raise errors.unauthorized()
 
     def save(self, api: UserApi) -> bytes:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from sampan.dashboard.static_files import StaticFiles
+from sampan.host.http import HttpRequest, StreamResponse, serve_http
 
 
 @asynccontextmanager
@@ -18,16 +18,11 @@ async def serve(directory: Path) -> AsyncIterator[str]:
     """Serve the files of a directory below /ui/, and return the URL of the server."""
     files = StaticFiles(directory)
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request: HttpRequest) -> StreamResponse | None:
         return files.respond(request, request.path.removeprefix("/ui/"))
 
-    runner = web.ServerRunner(web.Server(handle))
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serve_http(handle, address=("127.0.0.1", 0)) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def test_missing_build_gets_503_with_build_instructions_until_the_page_is_built(tmp_path: Path) -> None:

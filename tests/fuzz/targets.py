@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.apiserver import body_fuzzing
-from tests.fuzz import cluster_input, frame_input, image_input, netlink_input, user_input
+from tests.fuzz import cluster_input, frame_input, image_input, netlink_input, request_input, user_input
 from tests.input_cost import is_quick
 
 MOST_BYTES = body_fuzzing.MOST_BYTES
@@ -70,6 +70,7 @@ TARGETS = {
     "dns queries": Target(frame_input.answer_query, (), frame_input.QUERIES),
     "dns responses": Target(frame_input.read_dns_response, frame_input.DNS_ERRORS, frame_input.DNS_RESPONSES),
     "netlink datagrams": Target(netlink_input.read_datagram, netlink_input.ERRORS, netlink_input.DATAGRAMS),
+    "http requests": Target(request_input.read_requests, request_input.ERRORS, request_input.REQUESTS),
     "http targets": Target(frame_input.read_request_target, frame_input.TARGET_ERRORS, frame_input.TARGETS),
     "proxied pages": Target(cluster_input.rewrite_page, (), cluster_input.PAGES),
     "pem": Target(cluster_input.read_pem, (), cluster_input.PEMS),

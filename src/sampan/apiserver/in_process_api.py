@@ -14,14 +14,12 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 from multidict import CIMultiDict
 
 from sampan.api.codec.errors import JSON_ERRORS
-from sampan.apiserver.http.connection import HttpConnection
-from sampan.apiserver.http.delegated_request import delegate
+from sampan.apiserver.http.acceptor import ApiConnection
 from sampan.apiserver.http.http_request import FlowSeat
 from sampan.apiserver.http.server import HttpServer
 from sampan.apiserver.http.tls import classify_client_certificate
@@ -34,16 +32,13 @@ from sampan.apiserver.response.responses import (
     WatchResponse,
     api_error_of,
 )
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import Request
 from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserApi, UserCredentials
 from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
 from sampan.storage.cacher import CacheError
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
 
 _HANDSHAKE_ROUNDS = 10
 
@@ -124,14 +119,13 @@ class InProcessApi:
                 call.audit.complete()
 
     async def forward(
-        self, request: web.BaseRequest, *, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, *, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
+    ) -> StreamResponse | None:
         if self._authorization:
             headers["Authorization"] = self._authorization
-        delegated = delegate(
-            request, target=target, headers=headers, client_certificate=self._certificate, prepare=prepare
-        )
-        return await self._http.serve_delegated(delegated)
+        delegated = request.derive(target=target, headers=headers, prepare_response=prepare)
+        await self._http.serve_delegated(delegated, self._certificate)
+        return None
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""
@@ -174,9 +168,9 @@ class InProcessApiSource:
             return self._api(f"Basic {base64.b64encode(pair).decode()}", None)
         return self._api("", self._verify_certificate(credentials))
 
-    async def open_for_request(self, request: web.BaseRequest) -> InProcessApi:
-        connection = request.protocol
-        if isinstance(connection, HttpConnection) and connection.client_certificate is not None:
+    async def open_for_request(self, request: HttpRequest) -> InProcessApi:
+        connection = request.connection
+        if isinstance(connection, ApiConnection) and connection.client_certificate is not None:
             return self._api("", connection.client_certificate)
         authorization = request.headers.get("Authorization", "")
         if not authorization:

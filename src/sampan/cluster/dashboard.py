@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.cluster_config import DashboardConfig
 from sampan.host.clock import RealClock
+from sampan.host.http import HttpRequest, StreamResponse
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.dashboard.site import DashboardSite
 
 _PREFIX = "ui"
@@ -34,7 +33,7 @@ class DashboardOnDemand:
         self._server, self._config = server, config
         self._site: DashboardSite | None = None
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def serve(self, request: HttpRequest) -> StreamResponse | None:
         if self._site is None:
             await asyncio.to_thread(import_module, "sampan.dashboard.views.view_table")
         if self._site is None:  # another request may have created it in the meantime

@@ -10,21 +10,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
-from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
 from sampan.api.codec import json as json_codec
 from sampan.dashboard.request_checks import is_websocket
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, tls_context
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserCredentials
+from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession
 from sampan.machinery.multiplex import upgrade
-from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class HttpApi:
             response.close()
 
     async def forward(
-        self, request: web.BaseRequest, *, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, *, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
+    ) -> StreamResponse | None:
         headers = CIMultiDict(headers)
         headers.extend(await self._credentials())
         if is_websocket(request):
@@ -90,7 +89,8 @@ class HttpApi:
         sent = CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _NOT_SENT)
         sent["Accept-Encoding"] = request.headers.get("Accept-Encoding", "identity")
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
-        data = request.content if request.body_exists else None
+        request.send_continue()
+        data = request.body.pieces() if request.has_body else None
         try:
             upstream_response = await (await self._open()).request(
                 request.method,
@@ -145,8 +145,8 @@ class HttpApi:
         return await asyncio.to_thread(self._access.headers)
 
     async def _upgrade(
-        self, request: web.BaseRequest, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
+    ) -> StreamResponse | None:
         """Forward a request that upgrades its connection, and then the data in both directions. Of the response headers
         only those of the handshake are forwarded."""
         await self._open()
@@ -167,16 +167,15 @@ class HttpApi:
             head = await upgrade.read_response_head(reader)
             if head.code != upgrade.SWITCHING:
                 body = await upgrade.read_response_body(reader, head)
-                response = web.Response(status=head.code, body=body, headers={"Content-Type": head.get("Content-Type")})
+                response = HttpResponse(status=head.code, body=body, headers={"Content-Type": head.get("Content-Type")})
                 prepare(response)
-                response.force_close()
+                response.is_last = True
                 return response
             passed = [(name, value) for name, value in head.headers if name.lower() in _HANDSHAKE]
             lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in passed), "", ""]
-            wire = take_over(request)
-            await wire.write("\r\n".join(lines).encode("utf-8", "surrogateescape"))
+            wire = request.take_over("\r\n".join(lines).encode("utf-8", "surrogateescape"))
             await join_wires(wire, StreamWire(reader, writer))
-            return TakenOverResponse()
+            return None
         except upgrade.BadResponse as error:
             raise errors.ApiError(str(error), code=500, reason="") from None
         finally:
@@ -204,7 +203,7 @@ class HttpApiSource:
         )
         return HttpApi(access)
 
-    async def open_for_request(self, request: web.BaseRequest) -> HttpApi:
+    async def open_for_request(self, request: HttpRequest) -> HttpApi:
         raise errors.unauthorized()
 
     def with_own_credentials(self) -> HttpApi:
@@ -238,27 +237,23 @@ async def _lines(request: Request, response: aiohttp.ClientResponse) -> EventLin
 
 
 async def _relay(
-    request: web.BaseRequest, upstream_response: aiohttp.ClientResponse, prepare: PrepareResponse
-) -> web.StreamResponse:
+    request: HttpRequest, upstream_response: aiohttp.ClientResponse, prepare: PrepareResponse
+) -> StreamResponse | None:
     headers = CIMultiDict(
         (name, value) for name, value in upstream_response.headers.items() if name.lower() not in _DROPPED
     )
-    response = web.StreamResponse(status=upstream_response.status, headers=headers)
+    response = StreamResponse(status=upstream_response.status, headers=headers)
     prepare(response)
     length = upstream_response.headers.get("Content-Length", "")
     if length.isdecimal():
         response.content_length = int(length)
-    elif request.version >= (1, 1) and request.method != "HEAD":
-        response.enable_chunked_encoding()
-    await response.prepare(request)
+    response.start(request)
     try:
         async for piece in upstream_response.content.iter_any():
             await response.write(piece)
     except aiohttp.ClientError:
-        if request.transport is not None:  # abort, so that the page notices the truncation
-            request.transport.abort()
+        request.abort()  # so that the page notices the truncation
         raise ConnectionError("the response was truncated") from None
-    await response.write_eof()
     return response
 
 

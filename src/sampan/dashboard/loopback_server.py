@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from aiohttp import web
-
 from sampan.dashboard.http_api import HttpApiSource
 from sampan.dashboard.request_checks import is_loopback_host
 from sampan.dashboard.sessions import OneTimeCodes
@@ -19,6 +17,7 @@ from sampan.dashboard.site import DashboardSite, cookie_of_port
 from sampan.dashboard.static_files import StaticFiles
 from sampan.dashboard.views.view_table import cluster_views, special_subscriptions
 from sampan.host.clock import Clock
+from sampan.host.http import serve_http
 from sampan.machinery.client.access import Access
 
 HOST = "127.0.0.1"
@@ -40,16 +39,12 @@ async def loopback_dashboard(clusters: Mapping[str, Access], *, port: int, clock
         subscriptions=special_subscriptions(),
         files=StaticFiles(),
     )
-    runner = web.ServerRunner(web.Server(site.serve, access_log=None))
-    await runner.setup()
-    try:
-        listener = web.TCPSite(runner, HOST, port)
-        await listener.start()
-        code = codes.issue({name: source.with_own_credentials() for name, source in sources.items()})
-        yield login_url(f"http://{HOST}:{runner.addresses[0][1]}", code)
-    finally:
-        await site.close()
-        await runner.cleanup()
+    async with serve_http(site.serve, address=(HOST, port)) as actual_port:
+        try:
+            code = codes.issue({name: source.with_own_credentials() for name, source in sources.items()})
+            yield login_url(f"http://{HOST}:{actual_port}", code)
+        finally:
+            await site.close()
 
 
 def login_url(server: str, code: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from aiohttp import web
 from multidict import CIMultiDict
 
 from sampan.dashboard.request_checks import CSRF_PROTOCOL, forbidden, websocket_protocols
 from sampan.dashboard.responses import prepare_passed_response
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 
@@ -25,10 +25,10 @@ _BEARER = "base64url.bearer.authorization.k8s.io."
 session count."""
 
 
-async def pass_through(request: web.BaseRequest, api: UserApi, raw_path: str) -> web.StreamResponse:
+async def pass_through(request: HttpRequest, api: UserApi, raw_path: str) -> StreamResponse | None:
     """Forward a request to a Kubernetes path of a cluster. `raw_path` is still percent-encoded."""
     check_path(raw_path)
-    query = request.rel_url.raw_query_string
+    query = request.raw_query
     return await api.forward(
         request,
         target=f"{raw_path}?{query}" if query else raw_path,
@@ -61,8 +61,8 @@ def is_proxy(segments: Sequence[str]) -> bool:
     return rest[:1] == ["proxy"] or (is_cluster_scoped and rest[2:3] == ["proxy"]) or rest[4:5] == ["proxy"]
 
 
-def _headers(request: web.BaseRequest) -> CIMultiDict[str]:
-    headers = CIMultiDict((name, value) for name in _PASSED_HEADERS for value in request.headers.getall(name, []))
+def _headers(request: HttpRequest) -> CIMultiDict[str]:
+    headers = CIMultiDict((name, value) for name in _PASSED_HEADERS for value in request.values(name))
     protocols = [word for word in websocket_protocols(request) if not word.startswith((CSRF_PROTOCOL, _BEARER))]
     if protocols:
         headers[_PROTOCOLS] = ", ".join(protocols)

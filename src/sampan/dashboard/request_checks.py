@@ -11,9 +11,8 @@ import ipaddress
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
 from sampan.dashboard.sessions import LoginSession
+from sampan.host.http import HttpRequest
 from sampan.machinery import errors
 
 CSRF_HEADER = "X-Sampan-Csrf"
@@ -42,7 +41,7 @@ def is_address_or_localhost(host: str) -> bool:
     return True
 
 
-def host_of(request: web.BaseRequest) -> str:
+def host_of(request: HttpRequest) -> str:
     """Return the host in the Host header, without the port."""
     try:
         return (urlsplit(f"//{request.headers.get('Host', '')}").hostname or "").rstrip(".")
@@ -50,12 +49,12 @@ def host_of(request: web.BaseRequest) -> str:
         return ""
 
 
-def check_host(request: web.BaseRequest, is_own_host: IsOwnHost) -> None:
+def check_host(request: HttpRequest, is_own_host: IsOwnHost) -> None:
     if not is_own_host(host_of(request)):
         raise forbidden("the Host header names a host that this server does not have")
 
 
-def check_origin(request: web.BaseRequest) -> None:
+def check_origin(request: HttpRequest) -> None:
     """Reject a request that a page of another origin makes. Browsers send the Origin header with every request except
     simple reads, and Sec-Fetch-Site with all requests."""
     site = request.headers.get("Sec-Fetch-Site")
@@ -70,7 +69,7 @@ def check_origin(request: web.BaseRequest) -> None:
         raise forbidden("the request comes from another origin")
 
 
-def check_csrf_token(request: web.BaseRequest, session: LoginSession) -> None:
+def check_csrf_token(request: HttpRequest, session: LoginSession) -> None:
     if is_websocket(request):
         words = websocket_protocols(request)
         token = next((word[len(CSRF_PROTOCOL) :] for word in words if word.startswith(CSRF_PROTOCOL)), "")
@@ -82,12 +81,12 @@ def check_csrf_token(request: web.BaseRequest, session: LoginSession) -> None:
         raise forbidden("the CSRF token is missing or wrong")
 
 
-def is_websocket(request: web.BaseRequest) -> bool:
+def is_websocket(request: HttpRequest) -> bool:
     return request.headers.get("Upgrade", "").lower() == "websocket"
 
 
-def websocket_protocols(request: web.BaseRequest) -> list[str]:
-    values = request.headers.getall("Sec-WebSocket-Protocol", [])
+def websocket_protocols(request: HttpRequest) -> list[str]:
+    values = request.values("Sec-WebSocket-Protocol")
     return [word.strip() for value in values for word in value.split(",") if word.strip()]
 
 
@@ -98,7 +97,7 @@ def forbidden(reason: str) -> errors.ApiError:
 _JSON = "application/json"
 
 
-async def read_json_body(request: web.BaseRequest, limit: int) -> bytes:
+async def read_json_body(request: HttpRequest, limit: int) -> bytes:
     """Return the body of a POST request with JSON. Other media types are rejected, because a form of another site can
     send some of them without a CORS preflight."""
     if request.method != "POST":
@@ -107,7 +106,8 @@ async def read_json_body(request: web.BaseRequest, limit: int) -> bytes:
     if media_type != _JSON:
         raise errors.unsupported_media_type([_JSON])
     body = bytearray()
-    async for piece in request.content.iter_any():
+    request.send_continue()
+    async for piece in request.body.pieces():
         body += piece
         if len(body) > limit:
             raise errors.request_entity_too_large(f"limit is {limit}")

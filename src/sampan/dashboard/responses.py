@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import web
-
 from sampan.api.codec import json as json_codec
+from sampan.host.http import HttpResponse, StreamResponse
 from sampan.machinery import errors
 
 CONTENT_SECURITY_POLICY = (
@@ -46,27 +45,27 @@ _PASSED_HEADERS = frozenset(
 )
 
 
-def json_response(value: Any, *, code: int = 200) -> web.Response:
+def json_response(value: Any, *, code: int = 200) -> HttpResponse:
     return bytes_response(json_codec.encode(value), code=code)
 
 
-def bytes_response(body: bytes, *, content_type: str = _JSON, code: int = 200) -> web.Response:
+def bytes_response(body: bytes, *, content_type: str = _JSON, code: int = 200) -> HttpResponse:
     headers = {**SECURITY_HEADERS, "Cache-Control": "no-store", "Content-Type": content_type}
-    return web.Response(body=body, status=code, headers=headers)
+    return HttpResponse(body=body, status=code, headers=headers)
 
 
-def text_response(text: str, *, code: int) -> web.Response:
+def text_response(text: str, *, code: int) -> HttpResponse:
     return bytes_response(text.encode(), content_type=_TEXT_CONTENT_TYPE, code=code)
 
 
-def error_response(error: errors.ApiError) -> web.Response:
+def error_response(error: errors.ApiError) -> HttpResponse:
     response = json_response(error.status, code=error.code)
     if error.retry_after_s:
         response.headers["Retry-After"] = str(error.retry_after_s)
     return response
 
 
-def prepare_passed_response(response: web.StreamResponse) -> None:
+def prepare_passed_response(response: StreamResponse) -> None:
     """Make a response of a Kubernetes server harmless on the dashboard's origin: it sets no cookies, allows no other
     origins, redirects nowhere, and is never shown as a page."""
     headers = response.headers

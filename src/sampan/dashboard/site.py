@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard import request_checks
@@ -24,6 +23,7 @@ from sampan.dashboard.stream import StreamConnection
 from sampan.dashboard.stream.changes import ChangeBudget
 from sampan.dashboard.stream.connection import MakeSubscription
 from sampan.host.clock import Clock
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.client.user_api import UserApi, UserApiSource
@@ -38,7 +38,7 @@ _MAX_STREAMS_PER_SESSION = 16
 _SESSION_CHECK_S = 15.0
 _decode_login = msgspec.json.Decoder(LoginRequest).decode
 
-View = Callable[[web.BaseRequest, UserApi], Awaitable[web.StreamResponse]]
+View = Callable[[HttpRequest, UserApi], Awaitable[StreamResponse | None]]
 """The handler of one path below /ui/api/clusters/CLUSTER/."""
 
 
@@ -53,7 +53,7 @@ class DashboardSite:
         clusters: Mapping[str, UserApiSource],
         clock: Clock,
         is_own_host: IsOwnHost,
-        cookie_name: Callable[[web.BaseRequest], str],
+        cookie_name: Callable[[HttpRequest], str],
         codes: OneTimeCodes,
         views: Mapping[str, View],
         subscriptions: dict[str, MakeSubscription],
@@ -72,10 +72,10 @@ class DashboardSite:
         self._is_stopping = True
         await self._sessions.stop()
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def serve(self, request: HttpRequest) -> StreamResponse | None:
         try:
             request_checks.check_host(request, self._is_own_host)
-            path = request.rel_url.raw_path
+            path = request.raw_path
             if path.startswith(_API):
                 return await self._serve_api(request, path.removeprefix(_API))
             if path == f"/{PREFIX}":
@@ -88,10 +88,10 @@ class DashboardSite:
         except ConnectionError:
             return text_response("", code=400)
         except Exception:
-            log.exception("the dashboard request %s %s failed", request.method, request.rel_url.raw_path[:256])
+            log.exception("the dashboard request %s %s failed", request.method, request.raw_path[:256])
             return error_response(errors.internal_error("the request failed unexpectedly"))
 
-    async def _serve_api(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _serve_api(self, request: HttpRequest, path: str) -> StreamResponse | None:
         if path == "code":
             return await self._issue_code(request)
         request_checks.check_origin(request)
@@ -116,8 +116,8 @@ class DashboardSite:
         return await self._serve_cluster(request, session, api, rest)
 
     async def _serve_cluster(
-        self, request: web.BaseRequest, session: LoginSession, api: UserApi, path: str
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, session: LoginSession, api: UserApi, path: str
+    ) -> StreamResponse | None:
         if path.startswith("k8s/"):
             with self._abort_at_session_end(request, session):
                 return await pass_through(request, api, path.removeprefix("k8s"))
@@ -130,16 +130,16 @@ class DashboardSite:
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
-    def _cookie(self, request: web.BaseRequest) -> str:
+    def _cookie(self, request: HttpRequest) -> str:
         return request.cookies.get(self._cookie_name(request), "")
 
-    def _session(self, request: web.BaseRequest) -> LoginSession:
+    def _session(self, request: HttpRequest) -> LoginSession:
         session = self._sessions.get(self._cookie(request))
         if session is None:
             raise errors.unauthorized("There is no session: log in.")
         return session
 
-    async def _issue_code(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _issue_code(self, request: HttpRequest) -> StreamResponse | None:
         """Issue a one-time code to `sampan dashboard`, for the user whose credentials authenticate this request.
         Browsers do not use this path."""
         if request.method != "POST":
@@ -151,13 +151,13 @@ class DashboardSite:
         code = {"code": self._codes.issue(apis, user.username), "expiresInSeconds": int(CODE_LIFETIME_S)}
         return json_response(code | {"hasPage": self._files.has_page()}, code=201)
 
-    async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _log_in(self, request: HttpRequest) -> StreamResponse | None:
         body = await read_json_body(request, _LOGIN_BYTES)
         try:
             login_request = _decode_login(body)
         except JSON_ERRORS:
             raise errors.bad_request("the body is not a log-in request") from None
-        user, apis = await self._login.log_in(login_request, request.remote or "")
+        user, apis = await self._login.log_in(login_request, request.remote)
         if (previous := self._sessions.get(self._cookie(request))) is not None:
             await self._sessions.close(previous)
         identifier, session = await self._sessions.open(user, apis)
@@ -165,7 +165,7 @@ class DashboardSite:
         self._set_cookie(request, response, identifier)
         return response
 
-    async def _log_out(self, request: web.BaseRequest, session: LoginSession) -> web.StreamResponse:
+    async def _log_out(self, request: HttpRequest, session: LoginSession) -> StreamResponse | None:
         if request.method != "POST":
             raise errors.generic(405)
         await self._sessions.close(session)
@@ -173,19 +173,15 @@ class DashboardSite:
         self._set_cookie(request, response, "")
         return response
 
-    def _set_cookie(self, request: web.BaseRequest, response: web.Response, identifier: str) -> None:
+    def _set_cookie(self, request: HttpRequest, response: HttpResponse, identifier: str) -> None:
         name, is_secure = self._cookie_name(request), request.scheme == "https"
-        response.set_cookie(
-            name,
-            identifier,
-            path="/" if name.startswith("__Host-") else f"/{PREFIX}/",
-            secure=is_secure,
-            httponly=True,
-            samesite="Strict",
-            max_age=None if identifier else 0,
-        )
+        path = "/" if name.startswith("__Host-") else f"/{PREFIX}/"
+        words = [f"{name}={identifier}", "HttpOnly", f"Path={path}", "SameSite=Strict"]
+        words += ["Secure"] if is_secure else []
+        words += [] if identifier else ["Max-Age=0"]
+        response.headers.add("Set-Cookie", "; ".join(words))
 
-    async def _describe(self, request: web.BaseRequest, session: LoginSession) -> web.StreamResponse:
+    async def _describe(self, request: HttpRequest, session: LoginSession) -> StreamResponse | None:
         if request.method != "GET":
             raise errors.generic(405)
         return json_response(await self._value(session))
@@ -205,7 +201,7 @@ class DashboardSite:
             "features": clusters[0]["features"],
         }
 
-    async def _stream(self, request: web.BaseRequest, session: LoginSession, api: UserApi) -> web.StreamResponse:
+    async def _stream(self, request: HttpRequest, session: LoginSession, api: UserApi) -> StreamResponse | None:
         if not request_checks.is_websocket(request):
             raise errors.bad_request("the stream is a WebSocket")
         if session.stream_count >= _MAX_STREAMS_PER_SESSION:
@@ -226,20 +222,19 @@ class DashboardSite:
             session.stream_count -= 1
 
     @contextmanager
-    def _abort_at_session_end(self, request: web.BaseRequest, session: LoginSession) -> Iterator[None]:
+    def _abort_at_session_end(self, request: HttpRequest, session: LoginSession) -> Iterator[None]:
         """Abort the connection of a request that is still in progress when the session ends. A terminal, log or watch
         would otherwise continue without a session."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(_SESSION_CHECK_S, lambda: check())
 
         async def disconnect() -> None:
-            if request.transport is not None:
-                request.transport.abort()
+            request.abort()
 
         def check() -> None:
             nonlocal timer
-            if self._sessions.is_expired(session) and request.transport is not None:
-                request.transport.abort()
+            if self._sessions.is_expired(session):
+                request.abort()
             timer = loop.call_later(_SESSION_CHECK_S, check)
 
         session.disconnects.add(disconnect)
@@ -250,14 +245,14 @@ class DashboardSite:
             session.disconnects.discard(disconnect)
 
 
-def cookie_of_port(request: web.BaseRequest) -> str:
+def cookie_of_port(request: HttpRequest) -> str:
     """Return the name of the session's cookie, for the port at which the request has arrived."""
     address = request.transport.get_extra_info("sockname") if request.transport is not None else None
     port = address[1] if isinstance(address, tuple) else 0
     return make_session_cookie_name(port, is_secure=request.scheme == "https")
 
 
-def _redirect_to_page() -> web.StreamResponse:
+def _redirect_to_page() -> StreamResponse | None:
     response = text_response("", code=308)
     response.headers["Location"] = f"/{PREFIX}/"
     return response

@@ -6,9 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiohttp import web
-
 from sampan.dashboard.responses import SECURITY_HEADERS, text_response
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 
 BUILT_PAGE = Path(__file__).parent / "static"
 NOT_BUILT = "the page of the dashboard is not built: `make dashboard` builds it in a source tree, and wheels contain it"
@@ -46,7 +45,7 @@ class StaticFiles:
         self._names: frozenset[str] = frozenset()
         self._files: dict[str, _StaticFile] = {}
 
-    def respond(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    def respond(self, request: HttpRequest, path: str) -> StreamResponse | None:
         """Respond with the file at a path below /ui/. If there is no such file, respond with the page itself, because
         each view of the page has a path of its own."""
         if request.method not in ("GET", "HEAD"):
@@ -65,11 +64,11 @@ class StaticFiles:
             "Cache-Control": "public, max-age=31536000, immutable" if is_asset else "no-cache",
         }
         if file.etag in [tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")]:
-            return web.Response(status=304, headers=headers)
+            return HttpResponse(status=304, headers=headers)
         headers["Content-Type"] = _CONTENT_TYPES.get(Path(name).suffix, "application/octet-stream")
         if file.encoding:
             headers["Content-Encoding"] = file.encoding
-        return web.Response(body=file.content, headers=headers)
+        return HttpResponse(body=file.content, headers=headers)
 
     def has_page(self) -> bool:
         """Whether the page is built."""

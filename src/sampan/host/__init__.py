@@ -10,4 +10,6 @@ as a whole.
 
 The machine: `linux` has what the kernel and the C library offer (namespaces, programs, directory trees, limits),
 `netlink` the conversations with the kernel about links, routes and packet rules.
+
+Servers: `http` is the edge of all that speak HTTP.
 """

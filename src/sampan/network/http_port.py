@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
 from sampan.host.linux.network_namespace import NetworkNamespace
 
-if TYPE_CHECKING:
-    from aiohttp import web
-
 _BACKLOG = 128
-
-HttpHandler = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 
 
 def bind_socket(
@@ -72,18 +65,3 @@ def _bind(
             raise _NoFamily from None  # IPv6 is disabled in the namespace
         raise
     return bound
-
-
-@asynccontextmanager
-async def serve_http(listener: socket.socket, handler: HttpHandler) -> AsyncIterator[None]:
-    """Serve HTTP on a bound socket for the duration of the block, and close the socket."""
-    from aiohttp import web
-
-    runner = web.ServerRunner(web.Server(handler, access_log=None), shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listener).start()
-        yield
-    finally:
-        await runner.cleanup()
-        listener.close()

@@ -36,7 +36,7 @@ async def test_request_in_flight_is_cancelled_after_the_grace_period(tmp_path: P
         await site.http.close(0.05)
         assert await busy.is_closed()
         assert site.http.connections == 0
-        assert not [task for task in asyncio.all_tasks() if "RequestHandler" in str(task.get_coro())]
+        assert not [task for task in asyncio.all_tasks() if "HttpConnection" in str(task.get_coro())]
 
 
 async def test_incomplete_request_body_does_not_delay_the_shutdown(tmp_path: Path) -> None:

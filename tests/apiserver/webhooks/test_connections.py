@@ -16,9 +16,9 @@ from sampan.apiserver.webhooks.connections import (
     Destination,
     DialFailed,
     ExchangeFailed,
-    HttpResponse,
     KeptConnections,
     ResponseLimits,
+    WebhookHttpResponse,
 )
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from tests.eventually import eventually
@@ -91,19 +91,19 @@ def run(directory: Path, work: object, *, keep_s: float = 60.0, connections_per_
 @pytest.mark.parametrize(
     ("response", "expected"),
     [
-        (OK, HttpResponse(200, b"ok")),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, HttpResponse(200, b"ok")),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", HttpResponse(204, b"")),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", HttpResponse(200, b"")),
+        (OK, WebhookHttpResponse(200, b"ok")),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, WebhookHttpResponse(200, b"ok")),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", WebhookHttpResponse(204, b"")),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", WebhookHttpResponse(200, b"")),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
-            HttpResponse(200, b"ok"),
+            WebhookHttpResponse(200, b"ok"),
         ),
-        (b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", HttpResponse(302, b"")),
+        (b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", WebhookHttpResponse(302, b"")),
     ],
 )
 def test_connection_is_reused_after_a_complete_response(
-    tmp_path: Path, response: bytes, expected: HttpResponse
+    tmp_path: Path, response: bytes, expected: WebhookHttpResponse
 ) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         server.response = response
@@ -117,14 +117,14 @@ def test_connection_is_reused_after_a_complete_response(
 @pytest.mark.parametrize(
     ("response", "expected"),
     [
-        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", HttpResponse(200, b"ok")),
-        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", HttpResponse(200, b"ok")),
-        (b"HTTP/1.0 200 OK\r\n\r\nok", HttpResponse(200, b"ok")),
-        (b"HTTP/1.1 500 Error\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000, HttpResponse(500, b"x" * 10)),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", WebhookHttpResponse(200, b"ok")),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", WebhookHttpResponse(200, b"ok")),
+        (b"HTTP/1.0 200 OK\r\n\r\nok", WebhookHttpResponse(200, b"ok")),
+        (b"HTTP/1.1 500 Error\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000, WebhookHttpResponse(500, b"x" * 10)),
     ],
 )
 def test_connection_is_not_reused_after_a_closing_or_truncated_response(
-    tmp_path: Path, response: bytes, expected: HttpResponse
+    tmp_path: Path, response: bytes, expected: WebhookHttpResponse
 ) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         server.response, server.closes = response, True
@@ -175,7 +175,7 @@ def test_connections_per_host_are_limited(tmp_path: Path) -> None:
         posts = [asyncio.ensure_future(connections.post(server.destination(), REQUEST)) for _ in range(5)]
         await eventually(lambda: server.connections == 2)
         server.may_respond.set()
-        assert await asyncio.gather(*posts) == [HttpResponse(200, b"ok")] * 5
+        assert await asyncio.gather(*posts) == [WebhookHttpResponse(200, b"ok")] * 5
         assert server.connections == 2
 
     run(tmp_path, work, connections_per_host=2)
@@ -189,7 +189,7 @@ def test_cancelled_request_closes_its_connection_and_frees_its_slot(tmp_path: Pa
                 async with asyncio.timeout(0.2):
                     await connections.post(server.destination(), REQUEST)
         server.may_respond.set()
-        assert await connections.post(server.destination(), REQUEST) == HttpResponse(200, b"ok")
+        assert await connections.post(server.destination(), REQUEST) == WebhookHttpResponse(200, b"ok")
 
     run(tmp_path, work, connections_per_host=1)
 

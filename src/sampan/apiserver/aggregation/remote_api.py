@@ -20,17 +20,15 @@ from sampan.apiserver.proxy.locations import Location, unreachable_error
 from sampan.apiserver.proxy.proxied import locate_service
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.client.access import verifying_context
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
-
 log = logging.getLogger(__name__)
 
 _HTTPS = 443
@@ -99,7 +97,7 @@ class RemoteApi:
         )
 
     def _make_streamed_response(self, call: Call, location: Location, target: str) -> StreamedResponse:
-        async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        async def serve(request: HttpRequest) -> StreamResponse | None:
             verified = location.with_tls(self._tls, self._server_name)
             return await self._upstream.forward(request, verified, target, None, user=list(_user_headers(call.user)))
 

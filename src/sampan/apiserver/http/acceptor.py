@@ -16,7 +16,10 @@ from functools import partial
 from typing import Any
 
 from sampan.apiserver.http.connection_limits import ConnectionLimiter, ConnectionSlot, HttpLimits, peer_of
+from sampan.apiserver.http.tls import classify_client_certificate
+from sampan.host.http import HttpConnection, HttpConnections
 from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +27,31 @@ _BACKLOG = 1024
 _PAUSE_S = 1.0
 """The pause after a failed accept, which is mostly caused by a lack of file descriptors."""
 _WRONG_PORT = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
+
+class ApiConnection(HttpConnection):
+    """A connection of the API server, with the client certificate and a slot among all connections."""
+
+    def __init__(self, connections: HttpConnections, slot: ConnectionSlot) -> None:
+        super().__init__(connections)
+        self.slot = slot
+        self.client_certificate: PeerCertificate | None = None
+        """The client certificate, if it was verified against the client CA."""
+        self.proxy_certificate: PeerCertificate | None = None
+        """The client certificate, if it was verified against the CA of front proxies."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            tls = transport.get_extra_info("ssl_object")
+            self.client_certificate, self.proxy_certificate = classify_client_certificate(tls, read_peer(certificate))
+        self.slot.drop, self.slot.is_busy = self.abort, lambda: self.is_busy
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self.slot.drop = self.slot.is_busy = lambda: False
+        self.slot.leave()
 
 
 class Acceptor:

@@ -14,28 +14,23 @@ from dataclasses import dataclass
 
 from sampan.api.addresses import client_network
 from sampan.api.limits import REQUEST_BODY_BYTES
+from sampan.host.http import EdgeLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
+class HttpLimits(EdgeLimits):
     body_bytes: int = REQUEST_BODY_BYTES
     line_bytes: int = 128 << 10
-    """The maximum size of the request line: method, path and query."""
     field_bytes: int = 64 << 10
-    """The maximum size of one header."""
     fields: int = 256
     head_bytes: int = 1 << 20
-    """The maximum size of the request line and all headers together."""
     head_s: float = 32
-    """How long a client may take to send the head of a request."""
     idle_s: float = 90
-    """How long an idle connection is kept open."""
+    linger_s: float = 5
     request_s: float = 60
     """The timeout of a request, from its head to the end of the response; long-running requests are exempt."""
     handshake_s: float = 10
     """The timeout of the TLS handshake."""
-    linger_s: float = 5
-    """How long the rest of a rejected request is read and discarded, so that the client gets the response."""
     connections: int = 16_000
     """The maximum number of connections, if file descriptors suffice; further ones wait until one is closed."""
     connections_per_peer: int = 12_000

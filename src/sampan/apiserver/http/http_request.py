@@ -14,19 +14,16 @@ from dataclasses import dataclass
 from time import perf_counter
 from urllib.parse import unquote
 
-from aiohttp import http_exceptions, web
-from aiohttp.web_protocol import RequestPayloadError
-
 from sampan.api import limits
 from sampan.api.values import durations
 from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel
-from sampan.apiserver.http.connection import HttpConnection
+from sampan.apiserver.http.acceptor import ApiConnection
 from sampan.apiserver.http.connection_limits import HttpLimits
-from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.http.watch_quota import OpenWatch, WatchQuota
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.request.call import MASTERS, PROXIED_SUBRESOURCES, Call, Query
+from sampan.host.http import BadBody, HttpRequest
 from sampan.machinery import errors
 from sampan.machinery.pki.server_tls import PeerCertificate
 from sampan.machinery.telemetry.metrics import MetricNumber
@@ -71,7 +68,6 @@ class _InFlightLimit:
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SCHEMA_UID, _LEVEL_UID = "X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-PriorityLevel-UID"
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class InvalidTarget(ValueError):
@@ -145,28 +141,38 @@ class FlowSeat:
             self._level = None
 
 
-class HttpRequest(FlowSeat):
+class HttpCallTransport(FlowSeat):
     """The transport of one HTTP request: flow control and the body."""
 
-    __slots__ = ("_limits", "_request", "is_body_incomplete")
+    __slots__ = ("_certificate", "_limits", "_request")
 
-    def __init__(self, request: web.BaseRequest, *, in_flight: InFlightLimiter, limits: HttpLimits) -> None:
+    def __init__(
+        self,
+        request: HttpRequest,
+        *,
+        in_flight: InFlightLimiter,
+        limits: HttpLimits,
+        certificate: PeerCertificate | None = None,
+    ) -> None:
+        """`certificate` is that of the user for whom a site makes the request. The certificates of the connection do
+        not count for such a request."""
         super().__init__(in_flight)
-        self._request, self._limits = request, limits
-        self.is_body_incomplete = False
-        """Whether the body cannot be read to its end, so that the connection cannot be reused."""
+        self._request, self._limits, self._certificate = request, limits, certificate
 
     def call(self) -> Call:
         """Return the call, whose body is not read yet. Raise `InvalidTarget` if the path is invalid."""
         request = self._request
-        url = request.rel_url
-        if url.raw_query_string.count("&") >= limits.QUERY_PARAMETERS:
+        query = request.raw_query
+        if query.count("&") >= limits.QUERY_PARAMETERS:
             raise InvalidTarget(f"more than {limits.QUERY_PARAMETERS} parameters")
-        client_certificate, proxy_certificate = _certificates(request)
+        client_certificate, proxy_certificate = self._certificate, None
+        connection = request.connection
+        if request.prepare_response is None and isinstance(connection, ApiConnection):
+            client_certificate, proxy_certificate = connection.client_certificate, connection.proxy_certificate
         return Call(
             method=request.method,
-            path=_path(url.raw_path),
-            query=Query(_clean(url.raw_query_string)),
+            path=_path(request.raw_path),
+            query=Query(query),
             headers=_headers(request.headers),
             client_certificate=client_certificate,
             proxy_certificate=proxy_certificate,
@@ -189,11 +195,11 @@ class HttpRequest(FlowSeat):
 
     @property
     def target(self) -> str:
-        return self._request.path_qs
+        return self._request.path_and_query
 
     @property
     def remote_address(self) -> str:
-        return self._request.remote or ""
+        return self._request.remote
 
     def flow_headers(self) -> dict[str, str]:
         """Return the response headers that name the flow schema and priority level."""
@@ -204,53 +210,36 @@ class HttpRequest(FlowSeat):
 
     async def read_body(self, call: Call) -> None:
         request = self._request
-        if not request.body_exists or (call.resource is not None and call.subresource in PROXIED_SUBRESOURCES):
+        if not request.has_body or (call.resource is not None and call.subresource in PROXIED_SUBRESOURCES):
             return
-        content, most = request.content, self._limits.body_bytes
+        body, max_bytes = request.body, self._limits.body_bytes
         wish = request.headers.get("Expect")
         if wish is not None and wish.lower() != "100-continue":
             raise errors.ApiError(f"Unknown Expect: {wish}", code=417, reason="ExpectationFailed")
-        if content.is_eof() and content.exception() is None:
-            call.body = content.read_nowait()
-            if len(call.body) > most:
+        if body.is_ended and body.error is None:
+            call.body = body.read_nowait()
+            if len(call.body) > max_bytes:
                 raise self._too_large_error()
             return
-        if (request.content_length or 0) > most:
+        if (request.content_length or 0) > max_bytes:
             raise self._too_large_error()
-        if wish is not None and request.version >= (1, 1) and request.transport is not None:
-            request.transport.write(_CONTINUE)
+        request.send_continue()
         try:
-            call.body = await self._read_chunks(most)
-        except (RequestPayloadError, http_exceptions.HttpProcessingError) as error:
-            self.is_body_incomplete = True
-            raise errors.bad_request(f"the body of the request cannot be read: {_summarize_error(error)}") from None
+            call.body = await self._read_pieces(max_bytes)
+        except BadBody as error:
+            raise errors.bad_request(f"the body of the request cannot be read: {error}") from None
 
-    async def _read_chunks(self, most: int) -> bytes:
+    async def _read_pieces(self, max_bytes: int) -> bytes:
         pieces, size = [], 0
-        while piece := await self._read_piece():
+        while piece := await self._request.body.read():
             pieces.append(piece)
             size += len(piece)
-            if size > most:
+            if size > max_bytes:
                 raise self._too_large_error()
         return b"".join(pieces)
 
-    async def _read_piece(self) -> bytes:
-        if self._request.transport is None:  # aiohttp would raise an uninformative error
-            raise ConnectionResetError("the client closed the connection")
-        return await self._request.content.readany()
-
     def _too_large_error(self) -> errors.ApiError:
         return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")
-
-
-def _certificates(request: web.BaseRequest) -> tuple[PeerCertificate | None, PeerCertificate | None]:
-    """Return the verified certificate of the user, and that of a front proxy."""
-    if isinstance(request, DelegatedRequest):
-        return request.client_certificate, None
-    connection = request.protocol
-    if not isinstance(connection, HttpConnection):
-        return None, None
-    return connection.client_certificate, connection.proxy_certificate
 
 
 def _path(raw: str) -> str:
@@ -259,14 +248,12 @@ def _path(raw: str) -> str:
     if "%" in raw:
         if _BAD_ESCAPE.search(raw):
             raise InvalidTarget(raw)
-        return _clean(unquote(raw))
-    return _clean(raw)
+        return unquote(raw)
+    return raw
 
 
 def _clean(text: str) -> str:
-    """Replace bytes that are not UTF-8. aiohttp leaves them as surrogates, which cannot be encoded."""
-    if text.isascii():
-        return text
+    """Replace bytes that are not UTF-8, which are surrogates in headers and cannot be encoded."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -276,7 +263,3 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     from multidict import CIMultiDict
 
     return CIMultiDict([(_clean(name), _clean(value)) for name, value in headers.items()])
-
-
-def _summarize_error(error: BaseException) -> str:
-    return str(getattr(error, "message", error)).partition("\n")[0].strip(" :") or type(error).__name__

@@ -11,15 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from aiohttp import web
-
 from sampan.apiserver.flowcontrol.fairness import Fairness
 from sampan.apiserver.http import response_writer, websocket
-from sampan.apiserver.http.acceptor import Acceptor, listen
-from sampan.apiserver.http.connection import HttpConnection, HttpConnections
+from sampan.apiserver.http.acceptor import Acceptor, ApiConnection, listen
 from sampan.apiserver.http.connection_limits import HttpLimits, connection_limiter
-from sampan.apiserver.http.delegated_request import DelegatedRequest
-from sampan.apiserver.http.http_request import HttpRequest, InFlightLimiter, InvalidTarget
+from sampan.apiserver.http.http_request import HttpCallTransport, InFlightLimiter, InvalidTarget
 from sampan.apiserver.http.watch_server import WatchServer
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.pipeline import Pipeline
@@ -27,16 +23,16 @@ from sampan.apiserver.registry.registry import StartTask
 from sampan.apiserver.request.call import ANONYMOUS, Call, UserInfo
 from sampan.apiserver.response.renderer import RenderedResponse, Renderer
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, api_error_of
+from sampan.host.http import HttpConnections, HttpRequest, StreamResponse
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.host.linux.process_resources import descriptor_limit
 from sampan.machinery import errors
-from sampan.machinery.multiplex.upgrade import TakenOverResponse
+from sampan.machinery.pki.server_tls import PeerCertificate
 from sampan.machinery.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 _AUDIT_ID = "Audit-Id"
-_VERSIONS = ((1, 1), (1, 0))
 _TIMEOUT_MESSAGE = "request did not complete within the allotted timeout"
 
 
@@ -53,7 +49,7 @@ class Listener:
 class Site(Protocol):
     """Pages on the secure port that are no part of the Kubernetes API. A site authenticates its requests itself."""
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse: ...
+    async def serve(self, request: HttpRequest) -> StreamResponse | None: ...
 
     async def close(self) -> None:
         """End the open connections."""
@@ -95,10 +91,11 @@ class HttpServer:
         """Open the listeners and return their ports."""
         ports = []
         for listener in listeners:
-            connections = HttpConnections(partial(self._handle, listener.user), limits=self._limits)
+            handler = partial(self._handle if listener.user is None else self._serve_api, listener.user)
+            connections = HttpConnections(handler, limits=self._limits, cancels_handlers=False)
             acceptor = Acceptor(
                 listening=listen(listener.host, listener.port, listener.network),
-                make=connections,
+                make=partial(ApiConnection, connections),
                 tls=listener.tls,
                 limiter=self._limiter,
                 limits=self._limits,
@@ -134,72 +131,70 @@ class HttpServer:
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    async def _handle(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
-        if request.version not in _VERSIONS:
-            return response_writer.respond_unsupported_version(request)
-        if self.sites and user is None:
-            site = self.sites.get(request.rel_url.raw_path[1:].partition("/")[0])
+    async def _handle(self, user: UserInfo | None, request: HttpRequest) -> StreamResponse | None:
+        if self.sites:
+            site = self.sites.get(request.raw_path[1:].partition("/")[0])
             if site is not None:
                 return await site.serve(request)
         return await self._serve_api(user, request)
 
-    async def serve_delegated(self, request: DelegatedRequest) -> web.StreamResponse:
-        """Serve a request of a site for one of its users. A response that is returned but not sent yet is prepared as
-        well."""
-        response = await self._serve_api(None, request)
-        if not isinstance(response, TakenOverResponse) and not response.prepared:
-            request.prepare_response(response)
-        return response
+    async def serve_delegated(self, request: HttpRequest, certificate: PeerCertificate | None) -> None:
+        """Serve a request of a site for one of its users, who is authenticated by the certificate, if there is one, or
+        by the headers of the request."""
+        response = await self._serve_api(None, request, certificate)
+        if response is not None:
+            response.send(request)
 
-    async def _serve_api(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
-        http_request = HttpRequest(request, in_flight=self.in_flight_limiter, limits=self._limits)
+    async def _serve_api(
+        self, user: UserInfo | None, request: HttpRequest, certificate: PeerCertificate | None = None
+    ) -> StreamResponse | None:
+        http_request = HttpCallTransport(
+            request, in_flight=self.in_flight_limiter, limits=self._limits, certificate=certificate
+        )
         try:
-            response = await self._respond(user, request, http_request)
+            await self._respond(user, request, http_request)
+            return None
         except InvalidTarget:
             return response_writer.text_response(400, "400 Bad Request")
-        except ConnectionError:
-            log.debug("%s %s: the client closed the connection", request.method, request.path)
-            return response_writer.text_response(400, "")
         finally:
             http_request.leave()
-        connection = request.protocol
-        if isinstance(connection, HttpConnection):
-            if http_request.is_body_incomplete:
-                await connection.linger()
-            if http_request.is_body_incomplete or connection.is_last or self.is_stopping:
-                response.force_close()
-        return response
 
-    async def _respond(
-        self, user: UserInfo | None, request: web.BaseRequest, http_request: HttpRequest
-    ) -> web.StreamResponse:
-        call, started = http_request.call(), time.perf_counter()
+    async def _respond(self, user: UserInfo | None, request: HttpRequest, http_request: HttpCallTransport) -> None:
+        call, started, connection = http_request.call(), time.perf_counter(), request.connection
         try:
-            async with asyncio.timeout(http_request.time_limit_s(call)) as limit:
-                api_response = await self._serve(request, call, user)
-                if isinstance(api_response, WatchResponse):
-                    limit.reschedule(None)
-                    return await self._watch(request, call, api_response)
-                if isinstance(api_response, StreamedResponse):
-                    limit.reschedule(None)
-                    return await self._stream(request, call, api_response, started)
-                rendered = _with_request_headers(
-                    await self.renderer.render(api_response, call.output_format, call), call, http_request
-                )
-                response = await response_writer.respond(request, call, rendered)
+            connection.limit_request(http_request.time_limit_s(call))
+            api_response = await self._serve(request, call, user)
+            if isinstance(api_response, WatchResponse):
+                connection.limit_request(None)
+                await self._watch(request, call, api_response)
+                return
+            if isinstance(api_response, StreamedResponse):
+                connection.limit_request(None)
+                await self._stream(request, call, api_response, started)
+                return
+            rendered = _with_request_headers(
+                await self.renderer.render(api_response, call.output_format, call), call, http_request
+            )
+            await _send(request, call, rendered)
         except errors.ApiError as error:
             rendered = _with_request_headers(await self.renderer.error(error, call), call, http_request)
             errors.release_frames(error)
-            response = await response_writer.respond(request, call, rendered)
+            await _send(request, call, rendered)
         except TimeoutError:
-            rendered, response = await self._time_out(request, call)
+            rendered = await self._time_out(request, call)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or not connection.has_timed_out:
+                raise
+            task.uncancel()
+            rendered = await self._time_out(request, call)
         finally:
+            connection.limit_request(None)
             call.body = b""
-        size = response.size if isinstance(response, response_writer.SentResponse) else response.body_length
-        self._metrics.record_request(call, rendered.code, time.perf_counter() - started, size)
-        return response
+        duration_s = time.perf_counter() - started
+        self._metrics.record_request(call, rendered.code, duration_s, connection.response_bytes)
 
-    async def _serve(self, request: web.BaseRequest, call: Call, user: UserInfo | None) -> ApiResponse:
+    async def _serve(self, request: HttpRequest, call: Call, user: UserInfo | None) -> ApiResponse:
         try:
             if user is None:
                 return await self._pipeline.serve(call)
@@ -210,64 +205,65 @@ class HttpServer:
         except Exception as error:
             raise api_error_of(error, call) from error
         finally:
-            if call.user.name != ANONYMOUS and isinstance(request.protocol, HttpConnection):
-                request.protocol.slot.mark_authenticated()
+            if call.user.name != ANONYMOUS and isinstance(request.connection, ApiConnection):
+                request.connection.slot.mark_authenticated()
 
-    async def _watch(self, request: web.BaseRequest, call: Call, api_response: WatchResponse) -> web.StreamResponse:
+    async def _watch(self, request: HttpRequest, call: Call, api_response: WatchResponse) -> None:
         try:
             frames = self.renderer.frames(api_response, call)
             if websocket.is_upgrade(request):
-                return await self._watch_server.serve_websocket(request, call, api_response, frames)
+                await self._watch_server.serve_websocket(request, call, api_response, frames)
+                return
             response = response_writer.make_streamed_response(call)
             if call.audit is not None:
                 response.headers[_AUDIT_ID] = call.audit.id
             await self._watch_server.serve(request, response, call, api_response, frames)
-            return response
         finally:
             if call.audit is not None:
                 call.audit.complete()
 
-    async def _stream(
-        self, request: web.BaseRequest, call: Call, api_response: StreamedResponse, started: float
-    ) -> web.StreamResponse:
+    async def _stream(self, request: HttpRequest, call: Call, api_response: StreamedResponse, started: float) -> None:
         """Serve a stream until it ends or the client disconnects."""
-        connection, task = request.protocol, asyncio.current_task()
-        if isinstance(connection, HttpConnection) and task is not None:
-            connection.on_lost = task.cancel  # type: ignore[assignment]
-            self._streams.add(task)
+        connection, task = request.connection, asyncio.current_task()
+        assert task is not None
+        connection.on_lost = task.cancel
+        self._streams.add(task)
         try:
             response = await api_response.serve(request)
+            if response is not None:
+                response.send(request)
         except asyncio.CancelledError:
-            is_lost = isinstance(connection, HttpConnection) and connection.transport is None
-            if task is None or not (is_lost or self.is_stopping):
+            if not (connection.transport is None or self.is_stopping):
                 raise
             task.uncancel()
             raise ConnectionResetError("the client closed the connection, or the server is stopping") from None
         finally:
-            if task is not None:
-                self._streams.discard(task)
-            if isinstance(connection, HttpConnection):
-                connection.on_lost = None
+            self._streams.discard(task)
+            connection.on_lost = None
             if call.audit is not None:
                 call.audit.complete()
-        code, size = (
-            (response.code, 0) if isinstance(response, TakenOverResponse) else (response.status, response.body_length)
-        )
-        self._metrics.record_request(call, code, time.perf_counter() - started, size)
-        return response
+        duration_s = time.perf_counter() - started
+        self._metrics.record_request(call, connection.response_status, duration_s, connection.response_bytes)
 
-    async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[RenderedResponse, web.StreamResponse]:
+    async def _time_out(self, request: HttpRequest, call: Call) -> RenderedResponse:
         """Report a timeout, or abort the connection if the response has been started."""
         rendered = await self.renderer.error(errors.timeout(_TIMEOUT_MESSAGE), call)
         self._metrics.record_termination(call, rendered.code)
-        if request.writer.output_size > 0:
-            if request.transport is not None:
-                request.transport.abort()
+        if request.connection.response_status:
+            request.abort()
             raise ConnectionError("the client did not read the response in time")
-        return rendered, await response_writer.respond(request, call, rendered)
+        await _send(request, call, rendered)
+        return rendered
 
 
-def _with_request_headers(rendered: RenderedResponse, call: Call, http_request: HttpRequest) -> RenderedResponse:
+async def _send(request: HttpRequest, call: Call, rendered: RenderedResponse) -> None:
+    if not response_writer.send(request, call, rendered):
+        await response_writer.stream(request, call, rendered)
+    if request.connection.is_congested:
+        await request.connection.drain()
+
+
+def _with_request_headers(rendered: RenderedResponse, call: Call, http_request: HttpCallTransport) -> RenderedResponse:
     """Add the headers with the flow schema, the priority level and the audit ID."""
     if call.audit is None and http_request.flow is None:
         return rendered

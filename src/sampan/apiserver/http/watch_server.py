@@ -13,16 +13,14 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from aiohttp import web
-
 from sampan.api.limits import WATCH_SEND_BYTES, WATCHER_CONGESTED_S
 from sampan.apiserver.http import websocket
-from sampan.apiserver.http.connection import HttpConnection
 from sampan.apiserver.http.pump import Pump
 from sampan.apiserver.metrics import RequestMetrics, WatchCount
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import WatchResponse, translate_storage_error
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
+from sampan.host.http import HttpConnection, HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.storage.cacher import CacheItem, FrameEncoder, WatchBudget, Watcher
 from sampan.storage.cacher.errors import CacheError, TooLargeVersion, TooSlow, VersionExpired
@@ -51,55 +49,53 @@ class WatchServer:
 
     async def serve(
         self,
-        request: web.BaseRequest,
-        response: web.StreamResponse,
+        request: HttpRequest,
+        response: StreamResponse,
         call: Call,
         watch: WatchResponse,
         frames: WatchFrames,
     ) -> None:
         """Stream a watch. `response` has all headers except the Content-Type."""
         response.headers["Content-Type"] = frames.content_type
-        if is_chunked := request.version >= (1, 1):
-            response.enable_chunked_encoding()
+        is_chunked = request.version == (1, 1)
         try:
             async with watch.watcher as watcher:
                 _release_seats(call)
-                await response.prepare(request)
+                _send_head(request, response)
                 await self._send(request, call, watcher, frames.wrap_frames(ChunkEncoder) if is_chunked else frames)
                 error, is_stalled = watcher.error, watcher.blocked_at is not None
         except (VersionExpired, TooLargeVersion) as cache_error:
-            await response.prepare(request)
+            _send_head(request, response)
             error, is_stalled = cache_error, False
         except CacheError as cache_error:
             raise watch_error(cache_error, call) from cache_error
         if is_stalled and isinstance(error, TooSlow):
-            _disconnect(request)  # the client does not read, so the end of the stream could not be sent
+            request.abort()  # the client does not read, so the end of the stream could not be sent
         else:
             await _end(
                 request, response, frames.error(watch_error(error, call).status) if sends_error_event(error) else b""
             )
 
     async def serve_websocket(
-        self, request: web.BaseRequest, call: Call, watch: WatchResponse, frames: WatchFrames
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, call: Call, watch: WatchResponse, frames: WatchFrames
+    ) -> None:
         try:
             async with watch.watcher as watcher:
                 _release_seats(call)
-                socket = await websocket.open_socket(request)
+                socket = websocket.open_socket(request)
                 with self._open(watcher), self._metrics.watching(call) as count:
                     await websocket.send(socket, watcher, frames, count)
                 error = watcher.error
                 if watcher.blocked_at is not None and isinstance(error, TooSlow):
-                    _disconnect(request)
+                    request.abort()
         except (VersionExpired, TooLargeVersion) as cache_error:
-            socket, error = await websocket.open_socket(request), cache_error
+            socket, error = websocket.open_socket(request), cache_error
         except CacheError as cache_error:
             raise watch_error(cache_error, call) from cache_error
         with suppress(ConnectionError):
             if sends_error_event(error):
                 await websocket.send_frame(socket, frames, frames.error(watch_error(error, call).status))
             await socket.close()
-        return socket
 
     @contextmanager
     def _open(self, watcher: Watcher) -> Iterator[None]:
@@ -109,9 +105,9 @@ class WatchServer:
         finally:
             del self._watchers[watcher]
 
-    async def _send(self, request: web.BaseRequest, call: Call, watcher: Watcher, frames: WatchFrames) -> None:
-        connection = request.protocol
-        if not isinstance(connection, HttpConnection) or connection.transport is None or connection.has_ended:
+    async def _send(self, request: HttpRequest, call: Call, watcher: Watcher, frames: WatchFrames) -> None:
+        connection = request.connection
+        if connection.transport is None or connection.has_ended:
             return
         with self._open(watcher), self._metrics.watching(call) as count:
             stream = _WatchStream(
@@ -198,7 +194,7 @@ class _WatchStream:
                 return self._finish()
             size = self._write(frames)
             self._count.record_sent(len(events), size)
-            if self._connection.writing_paused:
+            if self._connection.is_congested:
                 return self._on_congested(size)
         elif watcher.is_ended:
             return self._finish()
@@ -268,19 +264,21 @@ def sends_error_event(error: Exception | None) -> bool:
     return error is not None and not isinstance(error, TooSlow)
 
 
-def _disconnect(request: web.BaseRequest) -> None:
-    """Close the connection without waiting for the client, and drop what is buffered for it."""
-    if request.transport is not None:
-        request.transport.abort()
+def _send_head(request: HttpRequest, response: StreamResponse) -> None:
+    """Send the head at once, because the events bypass the response."""
+    response.start(request)
+    request.connection.flush()
+    request.connection.forget_heads()
 
 
-async def _end(request: web.BaseRequest, response: web.StreamResponse, last: bytes) -> None:
+async def _end(request: HttpRequest, response: StreamResponse, last: bytes) -> None:
     transport = request.transport
     if transport is None or transport.is_closing():
         return
     with suppress(ConnectionError):
         try:
             async with asyncio.timeout(_FAREWELL_S):
-                await response.write_eof(last)
+                await response.write(last)
+                response.finish()
         except TimeoutError:
             transport.abort()

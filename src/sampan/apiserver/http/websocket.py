@@ -5,41 +5,40 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from aiohttp import web
-
 from sampan.apiserver.authn.authenticator import SUBPROTOCOL
 from sampan.apiserver.metrics import WatchCount
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
+from sampan.host.http import HttpRequest
+from sampan.machinery import errors
+from sampan.machinery.multiplex.handshake import UpgradeRefused, list_requested_protocols
+from sampan.machinery.multiplex.upgrade import accept_websocket
+from sampan.machinery.multiplex.websocket import BINARY, TEXT, WebSocket
 from sampan.storage.cacher import Watcher
 from sampan.storage.cacher.errors import CacheError
 
 _LENGTH_BYTES = 4
 """The size of the length prefix of protobuf frames, which is omitted here because a message has its own length."""
 _MAX_MESSAGE_BYTES = 64 << 10
-_CLOSE_S = 2.0
-"""How long the client may take to confirm the closing handshake."""
 
 
-def is_upgrade(request: web.BaseRequest) -> bool:
+def is_upgrade(request: HttpRequest) -> bool:
     headers = request.headers
     if headers.get("Upgrade", "").lower() != "websocket":
         return False
     return "upgrade" in [word.strip().lower() for word in headers.get("Connection", "").split(",")]
 
 
-async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
-    """Perform the WebSocket handshake. aiohttp responds to a bad one with an HTTP error."""
-    wished = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
-    protocols = [word for word in wished if word and not word.startswith(SUBPROTOCOL)]
-    socket = web.WebSocketResponse(
-        protocols=protocols, max_msg_size=_MAX_MESSAGE_BYTES, compress=False, timeout=_CLOSE_S
-    )
-    await socket.prepare(request)
-    return socket
+def open_socket(request: HttpRequest) -> WebSocket:
+    """Perform the WebSocket handshake. Raise BadRequest if it is not valid."""
+    protocols = [word for word in list_requested_protocols(request.values) if not word.startswith(SUBPROTOCOL)]
+    try:
+        return accept_websocket(request, protocols[0] if protocols else "", max_message_bytes=_MAX_MESSAGE_BYTES)
+    except UpgradeRefused as refused:
+        raise errors.bad_request(refused.text) from None
 
 
-async def send(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchFrames, count: WatchCount) -> None:
+async def send(socket: WebSocket, watcher: Watcher, frames: WatchFrames, count: WatchCount) -> None:
     """Send events until the watch ends or the client disconnects. Messages of the client are ignored."""
     async with asyncio.TaskGroup() as group:
         both = (group.create_task(_write(socket, watcher, frames, count)), group.create_task(_read(socket)))
@@ -48,12 +47,13 @@ async def send(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchFra
             task.cancel()
 
 
-async def _read(socket: web.WebSocketResponse) -> None:
-    async for _ in socket:
-        pass
+async def _read(socket: WebSocket) -> None:
+    with suppress(ConnectionError):
+        while await socket.receive() is not None:
+            pass
 
 
-async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchFrames, count: WatchCount) -> None:
+async def _write(socket: WebSocket, watcher: Watcher, frames: WatchFrames, count: WatchCount) -> None:
     with suppress(CacheError, ConnectionError, UnsupportedOutputFormat):
         async for events in watcher:
             watcher.block()  # until the client has read these events
@@ -63,8 +63,8 @@ async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchF
             watcher.unblock()
 
 
-async def send_frame(socket: web.WebSocketResponse, frames: WatchFrames, frame: bytes) -> None:
+async def send_frame(socket: WebSocket, frames: WatchFrames, frame: bytes) -> None:
     if frames.content_type == JSON:
-        await socket.send_str(frame.decode())
+        await socket.send(frame, TEXT)
     else:
-        await socket.send_bytes(frame[_LENGTH_BYTES:])
+        await socket.send(frame[_LENGTH_BYTES:], BINARY)

@@ -3,7 +3,8 @@ forwards has no session cookies in either direction, and pages cannot act as pag
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Mapping
+
 from multidict import CIMultiDict
 
 from sampan.machinery.http.session_cookies import is_session_cookie
@@ -27,8 +28,8 @@ def remove_origin_rights(headers: CIMultiDict[str]) -> None:
     headers.popall("Service-Worker-Allowed", None)
 
 
-def isolate_page(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+def isolate_page(request_headers: Mapping[str, str], headers: CIMultiDict[str]) -> None:
     """Give the response an origin of its own if a browser may show it as a page of this server. Behind another proxy,
     such as `kubectl proxy`, the origin is that of the proxy."""
-    if "X-Forwarded-For" not in request.headers:
+    if "X-Forwarded-For" not in request_headers:
         headers.add("Content-Security-Policy", _SANDBOX)

@@ -14,15 +14,13 @@ from sampan.api.addresses import is_address
 from sampan.api.names import LABEL_MAX
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.proxy.locations import Location, check_reachable, kubelet_port, node_address
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.hollow import is_hollow_address, is_hollow_node
 from sampan.machinery.pki.server_tls import read_peer
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.apiserver.registry.registry import Registry
-
 ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
 
 
@@ -76,7 +74,7 @@ class LocalKubelet(Protocol):
     """A kubelet in this process. If it rejects a request it raises, before the first piece, an exception with `code`
     and `text`."""
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse: ...
+    async def handle(self, request: HttpRequest) -> StreamResponse | None: ...
 
     def log(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]

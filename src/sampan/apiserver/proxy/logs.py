@@ -7,58 +7,45 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 from sampan.machinery.multiplex.websocket import BINARY, TEXT, WebSocket
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.api.types.core_v1 import Pod
     from sampan.apiserver.proxy.upstream import UpstreamClient
-
 _ERROR_TEXT_BYTES = 100_000
 _BINARY, _BASE64 = "binary.k8s.io", "base64.binary.k8s.io"
 
 
 async def serve(
-    request: web.BaseRequest, upstream: UpstreamClient, pod: Pod, container: str, query: Mapping[str, str]
-) -> web.StreamResponse:
-    from aiohttp import web
-
+    request: HttpRequest, upstream: UpstreamClient, pod: Pod, container: str, query: Mapping[str, str]
+) -> StreamResponse | None:
     pieces = _pieces(upstream, pod, container, query)
     try:
         first = await anext(pieces, b"")
-        if handshake.is_websocket(lambda name: request.headers.getall(name, [])):
-            return await _stream_over_websocket(request, first, pieces)
-        response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
-        if request.version >= (1, 1):
-            response.enable_chunked_encoding()
-        await response.prepare(request)
+        if handshake.is_websocket(request.values):
+            await _stream_over_websocket(request, first, pieces)
+            return None
+        response = StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
+        response.start(request)
         if first:
             await response.write(first)
         async for piece in pieces:
             await response.write(piece)
-        await response.write_eof()
         return response
     finally:
         await pieces.aclose()
 
 
-async def _stream_over_websocket(
-    request: web.BaseRequest, first: bytes, pieces: AsyncGenerator[bytes, None]
-) -> web.StreamResponse:
+async def _stream_over_websocket(request: HttpRequest, first: bytes, pieces: AsyncGenerator[bytes, None]) -> None:
     """Send each piece as a WebSocket message, binary or base64."""
-    from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
-
     try:
-        agreement = handshake.negotiate_protocol(
-            lambda name: request.headers.getall(name, []), spdy=(), websocket=("", _BINARY, _BASE64)
-        )
+        agreement = handshake.negotiate_protocol(request.values, spdy=(), websocket=("", _BINARY, _BASE64))
     except handshake.UpgradeRefused as refused:
         raise errors.ApiError(refused.text, code=refused.code) from None
-    wire = take_over(request)
-    await wire.write(agreement.head)
+    wire = request.take_over(agreement.head)
     socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
     is_text = agreement.protocol == _BASE64
 
@@ -70,7 +57,6 @@ async def _stream_over_websocket(
     async for piece in pieces:
         await send(piece)
     await socket.close()
-    return TakenOverResponse()
 
 
 async def _pieces(

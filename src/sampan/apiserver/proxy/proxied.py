@@ -23,19 +23,17 @@ from sampan.apiserver.proxy.locations import (
     unreachable_error,
 )
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 from sampan.storage.cacher import ObjectSelection
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.proxy.kubelets import Kubelets
     from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
-
 HOLLOW_POD = "a hollow pod listens on no port"
 _RANDOM = random.Random()
 """A private random number generator, because tests seed the shared one."""
@@ -113,21 +111,21 @@ async def choose_location(registry: Registry, kubelets: Kubelets, locations: Seq
 
 
 def _make_proxy_response(upstream: UpstreamClient, location: Location) -> StreamedResponse:
-    async def serve(request: web.BaseRequest) -> web.StreamResponse:
-        prefix, path = split_path(request.rel_url.raw_path)
+    async def serve(request: HttpRequest) -> StreamResponse | None:
+        prefix, path = split_path(request.raw_path)
         if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
             return _redirect_to_slash(request)
-        query = request.rel_url.raw_query_string
+        query = request.raw_query
         return await upstream.forward(request, location, f"{path or '/'}{'?' if query else ''}{query}", prefix)
 
     return StreamedResponse(serve)
 
 
-async def _local(request: web.BaseRequest, upstream: UpstreamClient, node: str) -> web.StreamResponse:
-    _, path = split_path(request.rel_url.raw_path)
+async def _local(request: HttpRequest, upstream: UpstreamClient, node: str) -> StreamResponse | None:
+    _, path = split_path(request.raw_path)
     if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
         return _redirect_to_slash(request)
-    query = request.rel_url.raw_query_string
+    query = request.raw_query
     return await upstream.forward_to_kubelet(request, node, f"{path or '/'}{'?' if query else ''}{query}")
 
 
@@ -140,15 +138,13 @@ def split_path(raw: str) -> tuple[str, str]:
     return prefix, "/" + "/".join(rest) if rest else ""
 
 
-def _is_upgrade(request: web.BaseRequest) -> bool:
-    return handshake.is_upgrade(lambda name: request.headers.getall(name, []))
+def _is_upgrade(request: HttpRequest) -> bool:
+    return handshake.is_upgrade(request.values)
 
 
-def _redirect_to_slash(request: web.BaseRequest) -> web.StreamResponse:
-    from aiohttp import web
-
-    query = request.rel_url.raw_query_string
-    return web.Response(status=301, headers={"Location": f"{request.rel_url.raw_path}/{'?' if query else ''}{query}"})
+def _redirect_to_slash(request: HttpRequest) -> StreamResponse | None:
+    query = request.raw_query
+    return HttpResponse(status=301, headers={"Location": f"{request.raw_path}/{'?' if query else ''}{query}"})
 
 
 async def _node_name(endpoints: ApiEndpoints, text: str) -> str:

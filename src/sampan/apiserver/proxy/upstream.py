@@ -7,28 +7,25 @@ import errno
 import os
 import ssl
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-import aiohttp
-from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
 from sampan.api import limits
-from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.proxy.browser_isolation import isolate_page, remove_origin_rights, remove_session_cookies
 from sampan.apiserver.proxy.kubelets import Kubelets, make_unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable_error
 from sampan.apiserver.proxy.logs import kubelet_error
 from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewrite_body_links
 from sampan.apiserver.response.responses import RawResponse
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.machinery import errors
+from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrade
-from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 
 _HOP_BY_HOP_HEADERS = {
@@ -84,16 +81,16 @@ class UpstreamClient:
 
     async def forward(
         self,
-        request: web.BaseRequest,
+        request: HttpRequest,
         location: Location,
         target: str,
         prefix: str | None,
         user: Sequence[tuple[str, str]] = (),
-    ) -> web.StreamResponse:
+    ) -> StreamResponse | None:
         """Forward a request and return the response. `target` is the path and query at the destination. `prefix` is the
         path of the proxy subresource, which precedes `target` in the URLs of the client; None if links are not
         rewritten. `user` are headers that name the user; they replace such headers of the client."""
-        if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
+        if handshake.is_upgrade(request.values):
             return await self.upgrade(request, location, target, user)
         headers = _set_user_headers(_request_headers(request), user)
         if prefix is not None:
@@ -110,10 +107,10 @@ class UpstreamClient:
         finally:
             upstream_response.release()
 
-    async def forward_to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
+    async def forward_to_kubelet(self, request: HttpRequest, node: str, target: str) -> StreamResponse | None:
         """Forward a request to a path of a node's kubelet."""
         if (local := self.kubelets.find_local(node)) is not None:
-            return await local.handle(request.clone(rel_url=URL(target, encoded=True)))
+            return await local.handle(request.derive(target=target))
         return await self.forward(request, await self.kubelets.location(node), target, None)
 
     async def read_from_kubelet(self, node: str, target: str, name: str) -> AsyncGenerator[bytes, None]:
@@ -198,15 +195,15 @@ class UpstreamClient:
         return RawResponse(content, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
 
     async def _send(
-        self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]
+        self, request: HttpRequest, location: Location, target: str, headers: CIMultiDict[str]
     ) -> aiohttp.ClientResponse:
-        _let_continue(request)
+        request.send_continue()
         try:
             return await self._open().request(
                 request.method,
                 self._url(location, target),
                 headers=headers,
-                data=request.content if request.body_exists else None,
+                data=request.body.pieces() if request.has_body else None,
                 ssl=self._context(location),
                 server_hostname=location.server_name or None,
                 skip_auto_headers=_SILENT_HEADERS,
@@ -240,8 +237,8 @@ class UpstreamClient:
     # -- upgraded connections ----------------------------------------------------------------------------------------
 
     async def upgrade(
-        self, request: web.BaseRequest, location: Location, target: str, user: Sequence[tuple[str, str]] = ()
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, location: Location, target: str, user: Sequence[tuple[str, str]] = ()
+    ) -> StreamResponse | None:
         """Send the upgrade request to the destination and connect both sides."""
         reader, writer = await self._dial(location)
         try:
@@ -251,10 +248,9 @@ class UpstreamClient:
             head = await upgrade.read_response_head(reader)
             if head.code != upgrade.SWITCHING:
                 return await _respond_not_upgraded(reader, head)
-            wire = take_over(request)
-            await wire.write(_encode_head(head, is_delegated=isinstance(request, DelegatedRequest)))
+            wire = request.take_over(_encode_head(head, is_delegated=request.prepare_response is not None))
             await join_wires(wire, StreamWire(reader, writer))
-            return TakenOverResponse()
+            return None
         except upgrade.BadResponse as error:
             raise errors.ApiError(str(error), code=500, reason="") from None
         finally:
@@ -302,8 +298,8 @@ def dial_error(error: BaseException, location: Location) -> str:
 # -- heads -----------------------------------------------------------------------------------------------------------
 
 
-def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
-    named = {word.strip().lower() for value in request.headers.getall("Connection", []) for word in value.split(",")}
+def _request_headers(request: HttpRequest) -> CIMultiDict[str]:
+    named = {word.strip().lower() for value in request.values("Connection") for word in value.split(",")}
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
@@ -315,9 +311,9 @@ def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
     return headers
 
 
-def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
+def _upgrade_headers(request: HttpRequest) -> Iterator[tuple[str, str]]:
     headers = CIMultiDict((name, value) for name, value in request.headers.items() if _is_passed(name))
-    protocols = handshake.list_requested_protocols(lambda name: request.headers.getall(name, []))
+    protocols = handshake.list_requested_protocols(request.values)
     headers.popall(handshake.WEBSOCKET_PROTOCOL, None)
     if protocols:  # a bearer token among the subprotocols has been removed
         headers[handshake.WEBSOCKET_PROTOCOL] = ", ".join(protocols)
@@ -341,15 +337,9 @@ def _is_passed(name: str) -> bool:
     return lower not in _UNFORWARDED_HEADERS and not lower.startswith(_IMPERSONATION)
 
 
-def _add_forwarded(headers: CIMultiDict[str], request: web.BaseRequest) -> None:
-    addresses = [*headers.popall("X-Forwarded-For", []), request.remote or ""]
+def _add_forwarded(headers: CIMultiDict[str], request: HttpRequest) -> None:
+    addresses = [*headers.popall("X-Forwarded-For", []), request.remote]
     headers["X-Forwarded-For"] = ", ".join(address for address in addresses if address)
-
-
-def _let_continue(request: web.BaseRequest) -> None:
-    is_asked = request.headers.get("Expect", "").lower() == "100-continue"
-    if is_asked and request.version >= (1, 1) and request.transport is not None:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def _encode_head(head: upgrade.ResponseHead, *, is_delegated: bool) -> bytes:
@@ -364,12 +354,12 @@ def _encode_head(head: upgrade.ResponseHead, *, is_delegated: bool) -> bytes:
 # -- responses -------------------------------------------------------------------------------------------------------
 
 
-async def _respond_not_upgraded(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> web.Response:
+async def _respond_not_upgraded(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> HttpResponse:
     if head.code < HTTPStatus.BAD_REQUEST:
         raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
     body = await upgrade.read_response_body(reader, head)
-    response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
-    response.force_close()
+    response = HttpResponse(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
+    response.is_last = True
     return response
 
 
@@ -382,23 +372,23 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     return kept
 
 
-def _rewriter(request: web.BaseRequest, location: Location, prefix: str | None) -> LinkRewriter | None:
+def _rewriter(request: HttpRequest, location: Location, prefix: str | None) -> LinkRewriter | None:
     if prefix is None:
         return None
     return LinkRewriter(prefix=prefix, host=location.authority, asked_host=request.headers.get("Host", ""))
 
 
 async def _relay(
-    request: web.BaseRequest,
+    request: HttpRequest,
     upstream_response: aiohttp.ClientResponse,
     rewriter: LinkRewriter | None,
     page_turns: asyncio.Semaphore,
     *,
     is_isolated: bool,
-) -> web.StreamResponse:
+) -> StreamResponse | None:
     headers = _response_headers(upstream_response.headers.items())
     if is_isolated:
-        isolate_page(request, headers)
+        isolate_page(request.headers, headers)
     if rewriter is not None:
         if "Location" in headers:
             headers["Location"] = rewriter.link(headers["Location"])
@@ -408,15 +398,13 @@ async def _relay(
 
 
 async def _stream_response(
-    request: web.BaseRequest, upstream_response: aiohttp.ClientResponse, headers: CIMultiDict[str], first: bytes = b""
-) -> web.StreamResponse:
-    response = web.StreamResponse(status=upstream_response.status, reason=upstream_response.reason, headers=headers)
+    request: HttpRequest, upstream_response: aiohttp.ClientResponse, headers: CIMultiDict[str], first: bytes = b""
+) -> StreamResponse | None:
+    response = StreamResponse(status=upstream_response.status, reason=upstream_response.reason, headers=headers)
     length = upstream_response.headers.get("Content-Length", "")
     if length.isdecimal():
         response.content_length = int(length)
-    elif request.version >= (1, 1) and request.method != "HEAD" and upstream_response.status not in (204, 304):
-        response.enable_chunked_encoding()
-    await response.prepare(request)
+    response.start(request)
     try:
         if first:
             await response.write(first)
@@ -424,21 +412,18 @@ async def _stream_response(
             async for piece in upstream_response.content.iter_any():
                 await response.write(piece)
     except aiohttp.ClientError:
-        if request.transport is not None:  # so that the client notices the truncation
-            request.transport.abort()
+        request.abort()  # so that the client notices the truncation
         raise ConnectionError("the response was truncated") from None
-    with suppress(ConnectionError):
-        await response.write_eof()
     return response
 
 
 async def _page(
-    request: web.BaseRequest,
+    request: HttpRequest,
     upstream_response: aiohttp.ClientResponse,
     headers: CIMultiDict[str],
     rewriter: LinkRewriter,
     turns: asyncio.Semaphore,
-) -> web.StreamResponse:
+) -> StreamResponse | None:
     """Respond with a rewritten page. A page that is too large, compressed or not, is forwarded unchanged."""
     body = bytearray()
     async for piece in upstream_response.content.iter_chunked(_PIECE):
@@ -453,7 +438,7 @@ async def _page(
         async with turns:
             page = await asyncio.to_thread(work)
     content = page if page is not None else bytes(body)
-    return web.Response(status=upstream_response.status, reason=upstream_response.reason, body=content, headers=headers)
+    return HttpResponse(status=upstream_response.status, reason=upstream_response.reason, body=content, headers=headers)
 
 
 __all__ = ["UpstreamClient", "dial_error", "unreachable_error"]

@@ -11,16 +11,14 @@ from sampan.api import conversion
 from sampan.api.codec import json as json_codec
 from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.apiserver.request.call import Call
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.storage import backend
 from sampan.storage.cacher import CacheItem, ListResult, Watcher
 from sampan.storage.cacher import errors as cache
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.apiserver.registry.registry import Registry
-
 log = logging.getLogger(__name__)
 
 
@@ -75,7 +73,7 @@ class RawResponse:
 class StreamedResponse:
     """A response that a backend writes to the client's connection: a proxy, a log stream."""
 
-    serve: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+    serve: Callable[[HttpRequest], Awaitable[StreamResponse | None]]
     """Writes the response; may raise ApiError until the first byte is written."""
 
 

@@ -5,3 +5,5 @@ their locations, sends a review to a URL or to a service of the cluster and retu
 `connections`. `remote_webhook` calls those that files of the API server configure: token and access reviews, and audit
 events. The counterpart is `k8s.io/apiserver/pkg/util/webhook`.
 """
+
+from sampan.machinery.http import lean_aiohttp  # noqa: F401 - before anything here imports aiohttp

@@ -48,7 +48,7 @@ class Destination(NamedTuple):
     context: ssl.SSLContext
 
 
-class HttpResponse(NamedTuple):
+class WebhookHttpResponse(NamedTuple):
     status: int
     body: bytes
 
@@ -83,12 +83,12 @@ class _Connection(BaseProtocol):
         )
         self._message: RawResponseMessage | None = None
         self._payload: StreamReader | None = None
-        self._response: asyncio.Future[HttpResponse] | None = None
+        self._response: asyncio.Future[WebhookHttpResponse] | None = None
         self.closed: asyncio.Future[None] = loop.create_future()
         self.is_reusable = True
         self.idle_since = 0.0
 
-    def send(self, data: bytes) -> asyncio.Future[HttpResponse]:
+    def send(self, data: bytes) -> asyncio.Future[WebhookHttpResponse]:
         """Write a request. Raise `ConnectionClosed` if the connection is closed."""
         if self.transport is None or self.transport.is_closing():
             raise ConnectionClosed("EOF")
@@ -133,13 +133,13 @@ class _Connection(BaseProtocol):
             self._fail(ExchangeFailed(f"the response has the content encoding {message.compression}"))
         elif message.code > _PARTIAL_CONTENT and payload.total_bytes > self._limits.error_body_bytes:
             self.is_reusable = False
-            self._complete(HttpResponse(message.code, payload.read_nowait(self._limits.error_body_bytes)))
+            self._complete(WebhookHttpResponse(message.code, payload.read_nowait(self._limits.error_body_bytes)))
         elif payload.total_bytes > self._limits.body_bytes:
             self._fail(ExchangeFailed(f"the response has more than {self._limits.body_bytes} bytes"))
         elif payload.is_eof():
             if message.should_close or (self.transport is not None and self.transport.get_write_buffer_size()):
                 self.is_reusable = False
-            self._complete(HttpResponse(message.code, payload.read_nowait()))
+            self._complete(WebhookHttpResponse(message.code, payload.read_nowait()))
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
@@ -156,7 +156,7 @@ class _Connection(BaseProtocol):
             self._read()
         self._fail(ExchangeFailed("unexpected EOF"))
 
-    def _complete(self, response: HttpResponse) -> None:
+    def _complete(self, response: WebhookHttpResponse) -> None:
         if self._response is not None and not self._response.done():
             self._response.set_result(response)
 
@@ -201,7 +201,7 @@ class KeptConnections:
         for connection in connections:
             await connection.closed
 
-    async def post(self, destination: Destination, request: bytes) -> HttpResponse:
+    async def post(self, destination: Destination, request: bytes) -> WebhookHttpResponse:
         """Send an encoded request and return the response. Raise `DialFailed` or `ExchangeFailed`.
 
         A server may close an idle connection when the request is being sent. Then the request is sent again, at the

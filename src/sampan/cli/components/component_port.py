@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
-from aiohttp import web
 
 from sampan.api.types.authentication_v1 import UserInfo
+from sampan.host.http import HttpRequest, HttpResponse, serve_http
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.http.delegation import ANONYMOUS, DelegatedAuth
@@ -25,8 +25,10 @@ OPEN_PATHS = tuple(path for check in _HEALTH for path in (check, f"{check}/*"))
 """Paths that need no authentication and authorization by default. A path that ends with * stands for all paths with
 that prefix."""
 
-Page = Callable[[str, str, Mapping[str, str], bytes], Awaitable[web.Response]]
+Page = Callable[[str, str, Mapping[str, str], bytes], Awaitable[HttpResponse]]
 """A handler for a method, path, query and body."""
+
+_MAX_BODY_BYTES = 1 << 20
 
 
 class ComponentPort:
@@ -50,55 +52,55 @@ class ComponentPort:
         self._open_prefixes = tuple(path[:-1] for path in open_paths if path.endswith("*"))
         self._pages = pages if pages is not None else {}
 
-    async def response(self, request: web.BaseRequest) -> web.Response:
+    async def response(self, request: HttpRequest) -> HttpResponse:
         path = request.path
         if not (path in self._open_paths or path.startswith(self._open_prefixes)):
             refusal = await self._refusal(request)
             if refusal is not None:
                 return refusal
         if path in self._pages and request.method in ("GET", "POST"):
-            return await self._pages[path](request.method, path, request.query, await request.read())
+            return await self._pages[path](request.method, path, request.query, await request.read(_MAX_BODY_BYTES))
         if path == "/metrics/slis" and request.method == "DELETE":
             self._slis.reset()
-            return web.Response(text=RESET_TEXT)
+            return HttpResponse(text=RESET_TEXT)
         if request.method not in ("GET", "HEAD"):
-            return web.Response(status=405, text="405 method not allowed\n")
+            return HttpResponse(status=405, text="405 method not allowed\n")
         return await self._health_page(request) or self._standard_page(path)
 
-    async def _health_page(self, request: web.BaseRequest) -> web.Response | None:
+    async def _health_page(self, request: HttpRequest) -> HttpResponse | None:
         first, slash, check = request.path[1:].partition("/")
         if first not in self._health or (slash and not check):
             return None
         excluded = set(request.query.getall("exclude", ()))
         response = await self._health[first].run(check, excluded=excluded, is_verbose="verbose" in request.query)
-        return web.Response(status=response.code, text=response.text) if response is not None else None
+        return HttpResponse(status=response.code, text=response.text) if response is not None else None
 
-    def _standard_page(self, path: str) -> web.Response:
+    def _standard_page(self, path: str) -> HttpResponse:
         if path == "/metrics":
-            return web.Response(body=self._metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+            return HttpResponse(body=self._metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if path == "/configz":
-            return web.Response(body=msgspec.json.encode(self._config), content_type="application/json")
+            return HttpResponse(body=msgspec.json.encode(self._config), content_type="application/json")
         if path == "/metrics/slis":
-            return web.Response(body=self._slis.text().encode(), headers={"Content-Type": CONTENT_TYPE})
-        return web.Response(status=404, text="404 page not found\n")
+            return HttpResponse(body=self._slis.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+        return HttpResponse(status=404, text="404 page not found\n")
 
-    async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+    async def _refusal(self, request: HttpRequest) -> HttpResponse | None:
         if self._delegation is None:
             return None
         try:
             user = await self._user(request, self._delegation)
             if user is None:
-                return web.Response(status=401, text="Unauthorized\n")
+                return HttpResponse(status=401, text="Unauthorized\n")
             verb = request.method.lower()
             decision = await self._delegation.may_get(user, verb, request.path)
         except (errors.ApiError, ConnectionFailed) as failure:
-            return web.Response(status=500, text=f"cannot reach the API server: {failure}\n")
+            return HttpResponse(status=500, text=f"cannot reach the API server: {failure}\n")
         if decision.is_allowed:
             return None
         message = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'
-        return web.Response(status=403, text=f"{message}: {decision.reason}\n" if decision.reason else f"{message}\n")
+        return HttpResponse(status=403, text=f"{message}: {decision.reason}\n" if decision.reason else f"{message}\n")
 
-    async def _user(self, request: web.BaseRequest, delegation: DelegatedAuth) -> UserInfo | None:
+    async def _user(self, request: HttpRequest, delegation: DelegatedAuth) -> UserInfo | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         return await delegation.user_of(token.strip()) if scheme.lower() == "bearer" else ANONYMOUS
 
@@ -107,14 +109,8 @@ class ComponentPort:
 async def serve_port(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
     """Serve a component's port for the duration of the `async with` block. The context manager yields the actual port
     number."""
-    runner = web.ServerRunner(web.Server(port.response, access_log=None), shutdown_timeout=1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, number, ssl_context=tls)
-        await site.start()
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    async with serve_http(port.response, address=(host, number), tls=tls) as actual_number:
+        yield actual_number
 
 
 def tls_of(

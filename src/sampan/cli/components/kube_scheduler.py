@@ -15,13 +15,12 @@ from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import set_up_logs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
+from sampan.host.http import HttpResponse
 from sampan.machinery import errors
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.telemetry.health import PING, HealthCheck
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.api.types.core_v1 import Pod
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.explain.explain_endpoint import ExplainEndpoint
@@ -92,11 +91,9 @@ async def _config(component: Component, settings: SchedulerSettings) -> Schedule
 
 
 def _page(endpoint: ExplainEndpoint) -> Any:
-    async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
-        from aiohttp import web
-
+    async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> HttpResponse:
         response = await endpoint.handle(method, path, query, body)
-        return web.Response(status=response.code, body=response.body, content_type=response.content_type)
+        return HttpResponse(status=response.code, body=response.body, content_type=response.content_type)
 
     return page
 
@@ -104,14 +101,12 @@ def _page(endpoint: ExplainEndpoint) -> Any:
 def _resources(pods: Callable[[], Iterable[Pod]]) -> Any:
     """Return the handler of /metrics/resources. A scheduler that is not the leader reports no pods."""
 
-    async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
-        from aiohttp import web
-
+    async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> HttpResponse:
         from sampan.machinery.telemetry.metrics import CONTENT_TYPE
         from sampan.scheduler.metrics import resource_text
 
         text = await resource_text(pods())
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+        return HttpResponse(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     return page
 

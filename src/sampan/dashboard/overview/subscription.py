@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from sampan.dashboard.overview.follower import ObjectFollower
 from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, OverviewWorkload, milli
@@ -18,6 +17,7 @@ from sampan.dashboard.overview.state import ClusterState, UnreadableKind
 from sampan.dashboard.responses import bytes_response
 from sampan.dashboard.views.api_reader import ApiReader
 from sampan.diagnosis.cluster_reader import Object
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
@@ -214,8 +214,8 @@ class OverviewSubscription:
         return _LARGE_INTERVAL_S if len(self._follower.state.pods) > _LARGE_PODS else _INTERVAL_S
 
 
-async def overview(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
-    follower = OverviewFollower(api, check_namespace(request.rel_url.query.get("namespace", "")))
+async def overview(request: HttpRequest, api: UserApi) -> StreamResponse | None:
+    follower = OverviewFollower(api, check_namespace(request.query.get("namespace", "")))
     async with follower.running():
         return bytes_response(_encode(follower.value()))
 

@@ -13,19 +13,23 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
-from aiohttp import WSCloseCode, WSMsgType, web
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.request_checks import websocket_protocols
 from sampan.dashboard.sessions import LoginSession
 from sampan.dashboard.stream.changes import ChangeBudget
 from sampan.dashboard.stream.subscription import ListSubscription, SubscribeMessage, Subscription, error_message
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
+from sampan.machinery.multiplex.handshake import UpgradeRefused
+from sampan.machinery.multiplex.upgrade import accept_websocket
+from sampan.machinery.multiplex.websocket import TEXT, WebSocket
 
 log = logging.getLogger(__name__)
 
 STREAM_PROTOCOL = "v1.stream.sampan"
+_GOING_AWAY, _POLICY_VIOLATION = 1001, 1008
 LOGGED_OUT = 4401
 """The close code that tells the page that its session has ended."""
 _INTERVAL_S = 0.1
@@ -39,8 +43,8 @@ _MESSAGES, _MESSAGE_WINDOW_S = 300, 10.0
 _SEND_S = 60.0
 """How long a page may take to read a message before the connection is closed."""
 _HEARTBEAT_S = 30.0
+"""The time between two pings. A page that sends nothing at all between them is gone."""
 _SESSION_CHECK_S = 15.0
-_CLOSE_S = 2.0
 _decode = msgspec.json.Decoder(SubscribeMessage).decode
 
 MakeSubscription = Callable[[SubscribeMessage, "StreamConnection"], Subscription]
@@ -62,7 +66,7 @@ class StreamConnection:
     ) -> None:
         self.api, self._session, self._budget = api, session, budget
         self._is_expired, self._touch, self._make_special = is_expired, touch, make_special
-        self._socket: web.WebSocketResponse | None = None
+        self._socket: WebSocket | None = None
         self._subscriptions: dict[int, tuple[Subscription, asyncio.Task[None]]] = {}
         self._due: dict[int, float] = {}
         """The time at which the pending changes of a subscription may be sent, by the identifier of the
@@ -71,18 +75,13 @@ class StreamConnection:
         self._wake = asyncio.Event()
         self._send_turn = asyncio.Lock()
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def serve(self, request: HttpRequest) -> StreamResponse | None:
         offered = websocket_protocols(request)
-        protocols = [STREAM_PROTOCOL] if STREAM_PROTOCOL in offered else offered[:1]
-        socket = web.WebSocketResponse(
-            protocols=protocols,
-            max_msg_size=_MESSAGE_BYTES,
-            compress=False,
-            heartbeat=_HEARTBEAT_S,
-            timeout=_CLOSE_S,
-        )
-        await socket.prepare(request)
-        self._socket = socket
+        protocol = STREAM_PROTOCOL if STREAM_PROTOCOL in offered else next(iter(offered), "")
+        try:
+            self._socket = socket = accept_websocket(request, protocol, max_message_bytes=_MESSAGE_BYTES)
+        except UpgradeRefused as refused:
+            raise errors.bad_request(refused.text) from None
         self._session.disconnects.add(self.disconnect)
         try:
             async with asyncio.TaskGroup() as group:
@@ -90,34 +89,32 @@ class StreamConnection:
                     group.create_task(self._read(group)),
                     group.create_task(self._write()),
                     group.create_task(self._end_with_session()),
+                    group.create_task(self._ping(socket)),
                 ]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in (*tasks, *(task for _, task in self._subscriptions.values())):
                     task.cancel()
         except* (ConnectionError, TimeoutError):
             log.debug("closed the stream of a dashboard page: the page does not read it")
-            if request.transport is not None:
-                request.transport.abort()
+            request.abort()
         finally:
             self._session.disconnects.discard(self.disconnect)
             with suppress(ConnectionError):
                 await socket.close()
-        return socket
+        return None
 
     async def disconnect(self) -> None:
         """Close the connection because the session has ended or the server stops."""
         if self._socket is not None:
-            code, reason = (
-                (LOGGED_OUT, b"logged out") if self._session.is_logged_out else (WSCloseCode.GOING_AWAY, b"stopping")
-            )
+            code, reason = (LOGGED_OUT, b"logged out") if self._session.is_logged_out else (_GOING_AWAY, b"stopping")
             with suppress(ConnectionError):
-                await self._socket.close(code=code, message=reason)
+                await self._socket.close(code, reason)
 
     async def send(self, message: bytes) -> None:
         """Send a message, and return when the connection has taken it."""
         assert self._socket is not None
         async with self._send_turn, asyncio.timeout(_SEND_S):
-            await self._socket.send_frame(message, WSMsgType.TEXT)
+            await self._socket.send(message, TEXT)
 
     def mark(self, identifier: int) -> None:
         """Schedule the pending changes of a subscription to be sent."""
@@ -131,18 +128,18 @@ class StreamConnection:
         assert self._socket is not None
         loop = asyncio.get_running_loop()
         window_start, count = loop.time(), 0
-        async for message in self._socket:
-            if message.type is not WSMsgType.TEXT:
+        while (message := await self._socket.receive()) is not None:
+            if message.opcode != TEXT:
                 return
             if loop.time() - window_start > _MESSAGE_WINDOW_S:
                 window_start, count = loop.time(), 0
             count += 1
             if count > _MESSAGES:
-                await self._socket.close(code=WSCloseCode.POLICY_VIOLATION, message=b"too many messages")
+                await self._socket.close(_POLICY_VIOLATION, b"too many messages")
                 return
             await self._handle(group, message.data)
 
-    async def _handle(self, group: asyncio.TaskGroup, text: str) -> None:
+    async def _handle(self, group: asyncio.TaskGroup, text: bytes) -> None:
         try:
             message = _decode(text)
         except JSON_ERRORS as error:
@@ -228,6 +225,15 @@ class StreamConnection:
             if message is not None:
                 self._sent_at[identifier] = loop.time()  # changes that arrive during the send wait for the next message
                 await self.send(message)
+
+    async def _ping(self, socket: WebSocket) -> None:
+        """Raise ConnectionError when the page is gone."""
+        while True:
+            received_count = socket.received_count
+            await socket.ping()
+            await asyncio.sleep(_HEARTBEAT_S)
+            if socket.received_count == received_count:
+                raise ConnectionResetError("the page does not answer")
 
     async def _end_with_session(self) -> None:
         while True:

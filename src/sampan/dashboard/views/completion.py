@@ -16,12 +16,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
-from aiohttp import web
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.request_checks import read_json_body
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader, decode, group_path
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
 from sampan.machinery.client.user_api import UserApi
@@ -74,7 +74,7 @@ class YamlCompletion:
         """The schemas of documents by the hash of the document, which users of one cluster share."""
         self._hashes: WeakKeyDictionary[UserApi, dict[str, bytes]] = WeakKeyDictionary()
 
-    async def view(self, request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+    async def view(self, request: HttpRequest, api: UserApi) -> StreamResponse | None:
         try:
             message = _decode_request(await read_json_body(request, 2 * _TEXT_BYTES))
         except JSON_ERRORS:

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.pass_through import check_path
@@ -14,6 +13,7 @@ from sampan.dashboard.request_checks import read_json_body
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader, decode, object_path
 from sampan.dashboard.yaml_text import from_yaml, to_yaml
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
 from sampan.machinery.client.user_api import UserApi
@@ -36,9 +36,9 @@ class DiffRequest(msgspec.Struct):
 _decode_diff = msgspec.json.Decoder(DiffRequest).decode
 
 
-async def yaml_of_object(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def yaml_of_object(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     """Return the object at a Kubernetes path as YAML, and its managed fields separately."""
-    path = request.rel_url.query.get("path", "")
+    path = request.query.get("path", "")
     if not path.startswith(("/api/", "/apis/")) or "?" in path:
         raise errors.bad_request("path: the path of an object is required")
     check_path(path)
@@ -48,7 +48,7 @@ async def yaml_of_object(request: web.BaseRequest, api: UserApi) -> web.StreamRe
     return json_response({"yaml": text, "managedFields": await to_yaml(managed) if managed else ""})
 
 
-async def diff(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def diff(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     body = await read_json_body(request, _MANIFEST_BYTES * 2)
     try:
         message = _decode_diff(body)

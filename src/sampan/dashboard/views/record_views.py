@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from aiohttp import web
-
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader
 from sampan.diagnosis.cluster_reader import RECORDS_PATH, Object
 from sampan.diagnosis.pod_cause import read_owner_records
 from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable
 from sampan.diagnosis.pod_timeline import timeline, timeline_value
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 
@@ -22,7 +21,7 @@ _WHY = "/debug/scheduler/why"
 _DEFAULT_NODES, _MAX_NODES = 200, 1000
 
 
-async def trace(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def trace(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     reader = ApiReader(api)
     pod = await _pod(request, reader)
     records = await reader.read_lines(RECORDS_PATH, {"uid": pod["metadata"]["uid"]})
@@ -38,7 +37,7 @@ async def read_recorder_begin(reader: ApiReader) -> float | None:
     return float(records[0]["time"]) if records else None
 
 
-async def why(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def why(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     """Explain the state of a pod. `scheduling` has the results of each plug-in on each node, or is null if no scheduler
     can be reached."""
     reader = ApiReader(api)
@@ -53,9 +52,9 @@ async def why(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     return json_response(explanation.value(scheduling))
 
 
-def int_of(request: web.BaseRequest, name: str, default: int) -> int:
+def int_of(request: HttpRequest, name: str, default: int) -> int:
     """Return a query parameter that is a number of at least 0."""
-    text = request.rel_url.query.get(name, "")
+    text = request.query.get(name, "")
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
@@ -63,8 +62,8 @@ def int_of(request: web.BaseRequest, name: str, default: int) -> int:
     return int(text)
 
 
-async def _pod(request: web.BaseRequest, reader: ApiReader) -> Any:
-    query = request.rel_url.query
+async def _pod(request: HttpRequest, reader: ApiReader) -> Any:
+    query = request.query
     namespace, name = query.get("namespace", ""), query.get("name", "")
     if not namespace or not name or "/" in namespace + name:
         raise errors.bad_request("namespace and name of the pod are required")
@@ -76,10 +75,10 @@ _MAX_ACTIONS_PER_CONTROLLER = 5
 _CONTROLLER_ACCOUNT = "system:serviceaccount:kube-system:"
 
 
-async def recorder(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def recorder(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     """Return the records after a time (`since`, in seconds since the epoch) or a number (`after`), oldest first, at
     most `limit` of them, and the time at which the recorder begins."""
-    query = request.rel_url.query
+    query = request.query
     limit = min(int_of(request, "limit", _DEFAULT_RECORDS), _MAX_RECORDS)
     parameters = {"after": str(int_of(request, "after", 0)), "limit": str(limit)}
     for name in ("since", "uid", "subject"):
@@ -91,10 +90,10 @@ async def recorder(request: web.BaseRequest, api: UserApi) -> web.StreamResponse
     return json_response({"records": records, "more": len(records) >= limit, "recorderBegin": begin})
 
 
-async def audit(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def audit(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     """Return the last writes to the API, the latest first, selected by `actor`, `namespace`, `resource`, `name` and
     `failed`, and the time since which writes are known."""
-    query = request.rel_url.query
+    query = request.query
     limit = min(int_of(request, "limit", 200), _MAX_RECORDS)
     reader = ApiReader(api)
     records = await reader.read_lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MAX_RECORDS)})
@@ -138,7 +137,7 @@ def _audit_entry(record: Object) -> dict[str, Any]:
     }
 
 
-async def queues(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def queues(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     """Return the work queues of the controllers, with the last writes of each."""
     reader = ApiReader(api)
     controllers = list((await reader.read("/debug/controllers"))["controllers"])

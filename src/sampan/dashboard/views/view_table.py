@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from aiohttp import web
 from multidict import CIMultiDict
 
 from sampan.dashboard.overview.subscription import OverviewSubscription, check_namespace, overview
@@ -16,6 +15,7 @@ from sampan.dashboard.stream.subscription import SubscribeMessage, Subscription
 from sampan.dashboard.views.completion import YamlCompletion
 from sampan.dashboard.views.manifest_views import diff, yaml_of_object
 from sampan.dashboard.views.record_views import audit, queues, recorder, trace, why
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 
@@ -46,9 +46,9 @@ def _subscribe_to_overview(message: SubscribeMessage, connection: StreamConnecti
     return OverviewSubscription(identifier=message.id, api=connection.api, namespace=namespace, send=connection.send)
 
 
-async def stats(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+async def stats(request: HttpRequest, api: UserApi) -> StreamResponse | None:
     """Forward the stats summary of a node's kubelet, which has the network and disk usage of its pods."""
-    node = request.rel_url.query.get("node", "")
+    node = request.query.get("node", "")
     if request.method != "GET" or not _NODE_NAME.fullmatch(node):
         raise errors.bad_request("node: not the name of a node")
     headers = CIMultiDict({"Accept": "application/json", "Host": request.headers.get("Host", "")})

@@ -6,8 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aiohttp import web
-
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.kubelet.server.server import as_json, as_metrics
 from sampan.kubelet.server.view import KubeletView
 from sampan.kubelet.stats import cadvisor, metrics_text
@@ -21,14 +20,14 @@ class CadvisorPort:
     def __init__(self, *, view: KubeletView) -> None:
         self._view = view
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: HttpRequest) -> StreamResponse | None:
         if request.method not in ("GET", "HEAD"):
-            return web.Response(status=405, text="405: Method Not Allowed")
+            return HttpResponse(status=405, text="405: Method Not Allowed")
         first, _, rest = request.path.lstrip("/").partition("/")
         if first == "":
-            return web.Response(status=307, headers={"Location": "/containers/"})
+            return HttpResponse(status=307, headers={"Location": "/containers/"})
         if first == "healthz":
-            return web.Response(text="ok")
+            return HttpResponse(text="ok")
         if first == "metrics":
             return as_metrics(metrics_text.cadvisor_text(await self._view.stats()))
         if first == "containers":
@@ -37,7 +36,7 @@ class CadvisorPort:
             return await self._api(rest.strip("/"))
         return _respond_not_found()
 
-    async def _api(self, rest: str) -> web.StreamResponse:
+    async def _api(self, rest: str) -> StreamResponse | None:
         version, _, rest = rest.partition("/")
         kind, _, path = rest.partition("/")
         if not version:
@@ -55,17 +54,17 @@ class CadvisorPort:
             return _respond_with_containers(kind, f"/{path}", cadvisor.containers(node_stats))
         return _respond_not_found()
 
-    async def _page(self, path: str) -> web.StreamResponse:
+    async def _page(self, path: str) -> StreamResponse | None:
         node_stats = await self._view.stats()
         containers = cadvisor.containers(node_stats)
         if path not in containers:
             return _respond_not_found()
-        return web.Response(
+        return HttpResponse(
             text=_page(path, containers[path], path == "/", node_stats.machine.cores), content_type="text/html"
         )
 
 
-def _respond_with_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
+def _respond_with_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]]) -> StreamResponse | None:
     if path not in containers:
         return _respond_not_found()
     if kind == "containers":
@@ -77,8 +76,8 @@ def _respond_with_containers(kind: str, path: str, containers: Mapping[str, dict
     return as_json({path: containers[path][key]})
 
 
-def _respond_not_found() -> web.Response:
-    return web.Response(status=404, text="404 page not found\n")
+def _respond_not_found() -> HttpResponse:
+    return HttpResponse(status=404, text="404 page not found\n")
 
 
 def _page(path: str, info: Mapping[str, Any], is_root: bool, cores: int) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from aiohttp import web
-
 from sampan.api.types.authentication_v1 import UserInfo
 from sampan.api.types.authorization_v1 import ResourceAttributes
+from sampan.host.http import HttpRequest
 from sampan.kubelet.server.view import ErrorResponse
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
@@ -61,7 +60,7 @@ class KubeletAuth:
         """TLS has verified client certificates at the handshake; whether they are still valid is checked here."""
         self._node, self._delegation, self._allows_anonymous, self._now = node, delegation, allows_anonymous, now
 
-    async def check(self, request: web.BaseRequest) -> None:
+    async def check(self, request: HttpRequest) -> None:
         user = await self._user(request)
         verb, names = _VERBS.get(request.method, ""), subresources(request.path)
         for subresource in names:
@@ -70,7 +69,7 @@ class KubeletAuth:
         what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(names)}]"
         raise ErrorResponse(403, f"Forbidden ({what})\n")
 
-    async def _user(self, request: web.BaseRequest) -> UserInfo:
+    async def _user(self, request: HttpRequest) -> UserInfo:
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         peer = read_peer(certificate) if certificate else None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from aiohttp import web
-
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodStatus
 from sampan.api.values import times
 from sampan.host.clock import Clock
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.kubelet.logs.lines import ALL, LogOptions
 from sampan.kubelet.logs.reader import read
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, spec_of
@@ -19,6 +20,7 @@ from sampan.runtimes.contract import RUNNING
 
 _STREAMS = (ALL, "Stdout", "Stderr")
 _NANO = 1_000_000_000
+_PIECE = 64 << 10
 
 
 def log_options(query: Mapping[str, str], now: float) -> LogOptions:
@@ -111,21 +113,42 @@ def _apply_options(text: str, options: LogOptions) -> list[bytes]:
     return [b"".join(lines)[: options.limit_bytes]]
 
 
-def node_log(directory: Path, rest: str, request: web.BaseRequest) -> web.StreamResponse:
-    """Return a file or a directory listing of the node's logs. Neither the path nor a symbolic link can leave the
+async def node_log(directory: Path, rest: str, request: HttpRequest) -> StreamResponse | None:
+    """Serve a file or a directory listing of the node's logs. Neither the path nor a symbolic link can leave the
     directory.
     """
-    root = directory.resolve()
-    path = (root / rest.lstrip("/")).resolve()
-    if not path.is_relative_to(root):
-        raise ErrorResponse(404, "404 page not found\n")
+    path = _resolve(directory, rest)
     if path.is_dir():
         if not request.path.endswith("/"):
-            return web.Response(status=301, headers={"Location": f"{request.path}/"})
-        return web.Response(text=_render_directory(path), content_type="text/html")
+            return HttpResponse(status=301, headers={"Location": f"{request.path}/"})
+        return HttpResponse(text=_render_directory(path), content_type="text/html")
     if not path.is_file():
         raise ErrorResponse(404, "404 page not found\n")
-    return web.FileResponse(path, headers={"Content-Type": "text/plain; charset=utf-8"})
+    return await _send_file(path, request)
+
+
+def _resolve(directory: Path, relative: str) -> Path:
+    root = directory.resolve()
+    path = (root / relative.lstrip("/")).resolve()
+    if not path.is_relative_to(root):
+        raise ErrorResponse(404, "404 page not found\n")
+    return path
+
+
+async def _send_file(path: Path, request: HttpRequest) -> StreamResponse:
+    """Send the bytes that the file has now; it may grow meanwhile."""
+    response = StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+    with await asyncio.to_thread(path.open, "rb") as file:
+        remaining = response.content_length = os.fstat(file.fileno()).st_size
+        response.start(request)
+        while remaining and request.method != "HEAD":
+            piece = await asyncio.to_thread(file.read, min(remaining, _PIECE))
+            if not piece:
+                request.abort()
+                raise ConnectionError(f"{path} was truncated")
+            remaining -= len(piece)
+            await response.write(piece)
+    return response
 
 
 def _render_directory(directory: Path) -> str:

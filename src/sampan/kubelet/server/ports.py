@@ -6,13 +6,12 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiohttp import web
-
+from sampan.host.http import EdgeLimits, Handler, serve_http
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.classic.cadvisor_port import CadvisorPort
@@ -29,7 +28,7 @@ _MAX_LINE = 1 << 20
 
 _PROCESS_NAMESPACE = NetworkNamespace()
 
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+_LIMITS = EdgeLimits(line_bytes=_MAX_LINE, field_bytes=_MAX_LINE, head_bytes=2 * _MAX_LINE)
 
 
 @asynccontextmanager
@@ -42,25 +41,9 @@ async def listen(
     namespace: NetworkNamespace = _PROCESS_NAMESPACE,
 ) -> AsyncIterator[int]:
     """Serve on a port within the context. Yield the actual port number."""
-    server = web.Server(
-        handler,
-        access_log=None,
-        keepalive_timeout=75,
-        handler_cancellation=True,
-        max_line_size=_MAX_LINE,
-        max_field_size=_MAX_LINE,
-    )
-    runner = web.ServerRunner(server, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        if namespace.path is None:
-            site: web.BaseSite = web.TCPSite(runner, host, port, ssl_context=tls)
-        else:
-            site = web.SockSite(runner, await asyncio.to_thread(_bind_socket, namespace, host, port), ssl_context=tls)
-        await site.start()
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    address = (host, port) if namespace.path is None else await asyncio.to_thread(_bind_socket, namespace, host, port)
+    async with serve_http(handler, address=address, tls=tls, limits=_LIMITS) as number:
+        yield number
 
 
 def _bind_socket(namespace: NetworkNamespace, host: str, port: int) -> socket.socket:

@@ -16,9 +16,8 @@ import threading
 import traceback
 from types import FrameType
 
-from aiohttp import web
-
 from sampan.api.values.integers import parse_int64
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.kubelet.server.view import ErrorResponse
 
 _MAX_S = 60
@@ -32,21 +31,21 @@ _PROFILES = {
 }
 
 
-async def profile(kind: str, request: web.BaseRequest) -> web.StreamResponse:
+async def profile(kind: str, request: HttpRequest) -> StreamResponse | None:
     if not kind:
         rows = "".join(f'<tr><td><a href="{name}">{name}</a><td>{about}\n' for name, about in _PROFILES.items())
-        return web.Response(
+        return HttpResponse(
             text=f"<!doctype html>\n<title>/debug/pprof/</title>\n<table>\n{rows}</table>\n", content_type="text/html"
         )
     if kind == "profile":
-        return web.Response(text=await _cpu_profile(_seconds(request)))
+        return HttpResponse(text=await _cpu_profile(_seconds(request)))
     dumps = {"cmdline": lambda: "\0".join(sys.argv), "goroutine": _tasks, "heap": _objects, "threadcreate": _threads}
     if kind not in dumps:
         raise ErrorResponse(404, "Unknown profile\n")
-    return web.Response(text=dumps[kind]())
+    return HttpResponse(text=dumps[kind]())
 
 
-def _seconds(request: web.BaseRequest) -> int:
+def _seconds(request: HttpRequest) -> int:
     text = request.query.get("seconds", "30")
     seconds = parse_int64(text)
     if seconds is None or seconds < 0:

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from sampan.api.codec import json as json_codec
 from sampan.api.types.core_v1 import Pod, PodList
 from sampan.api.types.meta_v1 import ListMeta
 from sampan.host.clock import Clock
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.kubelet.server import pprof, streaming
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.logs import container_log, node_log
@@ -47,16 +47,16 @@ class KubeletServer:
         self._view, self._clock, self._auth = view, clock, auth
         self._settings = settings or ServerSettings()
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: HttpRequest) -> StreamResponse | None:
         try:
             if self._auth is not None:
                 await self._auth.check(request)
             return await self._dispatch(request)
         except ErrorResponse as refusal:
-            return web.Response(status=refusal.code, text=refusal.text)
+            return HttpResponse(status=refusal.code, text=refusal.text)
         except ConnectionError:
             log.debug("%s %s: the client closed the connection", request.method, request.path)
-            return web.Response(status=500)
+            return HttpResponse(status=500)
 
     async def log(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]
@@ -70,7 +70,7 @@ class KubeletServer:
 
     # -- dispatch ----------------------------------------------------------------------------------------------------
 
-    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _dispatch(self, request: HttpRequest) -> StreamResponse | None:
         first, _, rest = request.path.lstrip("/").partition("/")
         if first in _DEBUGGING:
             if not self._settings.has_debugging:
@@ -78,12 +78,12 @@ class KubeletServer:
             return await self._dispatch_debugging(first, rest, request)
         if request.method == "DELETE" and first == "metrics" and rest == _SLIS:
             self._view.health_metrics.reset()
-            return web.Response(text=RESET_TEXT)
+            return HttpResponse(text=RESET_TEXT)
         if request.method not in _READERS:
             raise ErrorResponse(405, "405: Method Not Allowed")
         return await self._read(first, rest.rstrip("/"), request)
 
-    async def _read(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+    async def _read(self, first: str, rest: str, request: HttpRequest) -> StreamResponse | None:
         if first == "pods" and not rest:
             return pod_list(self._view.pods())
         if first == "healthz":
@@ -98,7 +98,7 @@ class KubeletServer:
             return as_json({"kubeletconfig": self._view.configuration()})
         raise ErrorResponse(404, "404 page not found\n")
 
-    async def _dispatch_debugging(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+    async def _dispatch_debugging(self, first: str, rest: str, request: HttpRequest) -> StreamResponse | None:
         view, where = self._view, rest.split("/")
         if first == "exec" and len(where) in (3, 4):
             return await streaming.handle_exec(view, request, where)
@@ -117,7 +117,7 @@ class KubeletServer:
         if first == "logs":
             if not self._settings.has_node_logs:
                 raise ErrorResponse(405, "logs endpoint is disabled.\n")
-            return node_log(self._settings.node_logs, rest, request)
+            return await node_log(self._settings.node_logs, rest, request)
         if first == "debug" and where[0] == "pprof":
             if not self._settings.has_profiling:
                 raise ErrorResponse(405, "profiling endpoint is disabled.\n")
@@ -127,7 +127,7 @@ class KubeletServer:
     def _is_running(self, pod: Pod) -> bool:
         return any(container.state == RUNNING for container in self._view.runtime.pod_report(pod).containers)
 
-    async def _container_log(self, where: list[str], request: web.BaseRequest) -> web.StreamResponse:
+    async def _container_log(self, where: list[str], request: HttpRequest) -> StreamResponse | None:
         missing = ("podNamespace", "podID", "container name")
         if len(where) != 3 or not all(where):
             position = next((position for position in range(3) if position >= len(where) or not where[position]), 2)
@@ -135,26 +135,25 @@ class KubeletServer:
         namespace, pod, container = where
         pieces = self.log(namespace, pod, container, dict(reversed(list(request.query.items()))))
         first = await anext(pieces)
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        response.enable_chunked_encoding()
-        await response.prepare(request)
+        response = StreamResponse(headers={"Content-Type": "text/plain"})
+        response.start(request)
         try:
             if first:
                 await response.write(first)
             async for piece in pieces:
                 await response.write(piece)
-            await response.write_eof()
+            response.finish()
         finally:
             await pieces.aclose()
         return response
 
 
-def pod_list(pods: Any) -> web.Response:
+def pod_list(pods: Any) -> HttpResponse:
     body = json_codec.encode(PodList(metadata=ListMeta(), items=list(pods)))
-    return web.Response(body=body, content_type="application/json")
+    return HttpResponse(body=body, content_type="application/json")
 
 
-async def serve_stats(view: KubeletView, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+async def serve_stats(view: KubeletView, rest: str, request: HttpRequest) -> StreamResponse | None:
     node_stats = await view.stats()
     if rest == "summary":
         short = request.query.get("only_cpu_and_memory", "")
@@ -165,11 +164,11 @@ async def serve_stats(view: KubeletView, rest: str, request: web.BaseRequest) ->
     raise ErrorResponse(404, "404: Page Not Found")
 
 
-async def serve_spec(view: KubeletView) -> web.StreamResponse:
+async def serve_spec(view: KubeletView) -> StreamResponse | None:
     return as_json(cadvisor.machine_info((await view.stats()).machine))
 
 
-async def serve_metrics(view: KubeletView, rest: str) -> web.StreamResponse:
+async def serve_metrics(view: KubeletView, rest: str) -> StreamResponse | None:
     if rest == "":
         await view.stats()  # Some metrics are taken from the latest stats.
         return as_metrics(view.metrics_text())
@@ -184,22 +183,22 @@ async def serve_metrics(view: KubeletView, rest: str) -> web.StreamResponse:
     raise ErrorResponse(404, "404: Page Not Found")
 
 
-def as_json(value: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+def as_json(value: object) -> HttpResponse:
+    return HttpResponse(body=msgspec.json.encode(value), content_type="application/json")
 
 
-def as_metrics(text: str) -> web.Response:
-    return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+def as_metrics(text: str) -> HttpResponse:
+    return HttpResponse(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
-async def serve_healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Response:
+async def serve_healthz(view: KubeletView, check: str, request: HttpRequest) -> HttpResponse:
     """Run the named health check, or all checks if the name is empty."""
     path = HealthPath("healthz", lambda: (PING, LOG, _sync_loop_check(view)), metrics=view.health_metrics)
     excluded = set(request.query.getall("exclude", ()))
     response = await path.run(check, excluded=excluded, is_verbose="verbose" in request.query)
     if response is None:
         raise ErrorResponse(404, "404 page not found\n")
-    return web.Response(status=response.code, text=response.text)
+    return HttpResponse(status=response.code, text=response.text)
 
 
 def _sync_loop_check(view: KubeletView) -> HealthCheck:
@@ -216,11 +215,11 @@ class HealthPort:
     def __init__(self, *, view: KubeletView) -> None:
         self._view = view
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: HttpRequest) -> StreamResponse | None:
         first, _, check = request.path.strip("/").partition("/")
         try:
             if first != "healthz" or request.method not in ("GET", "HEAD"):
                 raise ErrorResponse(404, "404 page not found\n")
             return await serve_healthz(self._view, check, request)
         except ErrorResponse as refusal:
-            return web.Response(status=refusal.code, text=refusal.text)
+            return HttpResponse(status=refusal.code, text=refusal.text)

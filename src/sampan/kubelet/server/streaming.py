@@ -5,18 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from aiohttp import web
-
 from sampan.api.types.core_v1 import Pod
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, pod_of, spec_of
 from sampan.machinery.multiplex import handshake, port_forward, remote_command
 from sampan.machinery.multiplex.handshake import NegotiatedProtocol, UpgradeRefused
 from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCommandOptions, RemoteProcess
-from sampan.machinery.multiplex.upgrade import TakenOverResponse, UpgradedWire, take_over
 from sampan.runtimes.contract import RUNNING, RuntimeFailure, collect_output
 
 
-async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
+async def handle_exec(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
     """Handle /exec. `where` consists of namespace, pod, optionally its UID, and container."""
     pod, container = _find_running_container(view, where)
     streams, command = parse_requested_streams(request), request.query.getall("command", [])
@@ -27,7 +25,7 @@ async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequen
     return await _serve(request, streams, begin, command)
 
 
-async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
+async def handle_attach(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
     pod, container = _find_running_container(view, where)
     streams = parse_requested_streams(request)
     spec = spec_of(pod, container)
@@ -43,35 +41,35 @@ async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequ
 
 
 async def _serve(
-    request: web.BaseRequest, streams: RemoteCommandOptions, begin: Begin, command: Sequence[str]
-) -> web.StreamResponse:
+    request: HttpRequest, streams: RemoteCommandOptions, begin: Begin, command: Sequence[str]
+) -> StreamResponse | None:
     agreement = _negotiate(request, remote_command.SPDY_PROTOCOLS, remote_command.WEBSOCKET_PROTOCOLS)
-    wire = await _take_over(request, agreement)
+    wire = request.take_over(agreement.head)
     try:
         async with remote_command.accept_streams(wire, agreement, streams) as ends:
             await remote_command.serve(ends, begin, command)
     except (ConnectionError, NoStreams):
         await wire.close()
-    return TakenOverResponse()
+    return None
 
 
-async def handle_port_forward(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
+async def handle_port_forward(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
     """Handle /portForward. `where` consists of namespace, pod and optionally its UID."""
     pod = pod_of(view, *where)
     agreement = _negotiate(request, port_forward.SPDY_PROTOCOLS, port_forward.WEBSOCKET_PROTOCOLS)
     ports = _ports(request) if agreement.is_websocket and not agreement.protocol.startswith(handshake.SPDY) else []
     if not pod.spec.hostNetwork and not view.runtime.pod_report(pod).is_sandbox_ready:
         raise ErrorResponse(500, f'pod not found ("{pod.metadata.name}_{pod.metadata.namespace}")')
-    wire = await _take_over(request, agreement)
+    wire = request.take_over(agreement.head)
     about = f"pod {pod.metadata.name}, uid {pod.metadata.uid}"
     try:
         await port_forward.serve(wire, agreement, ports, lambda port: view.runtime.connect(pod, port), about)
     except ConnectionError:
         await wire.close()
-    return TakenOverResponse()
+    return None
 
 
-async def handle_run(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
+async def handle_run(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
     """Handle /run, the legacy endpoint: run one command and return its output."""
     pod, container = _find_running_container(view, where)
     command = request.query.get("cmd", "").split(" ")
@@ -84,10 +82,10 @@ async def handle_run(view: KubeletView, request: web.BaseRequest, where: Sequenc
         raise ErrorResponse(
             500, f"command '{shlex.join(command)}' exited with {code}: {(out + err).decode('utf-8', 'replace')}"
         )
-    return web.Response(body=out + err, content_type="application/json")
+    return HttpResponse(body=out + err, content_type="application/json")
 
 
-def parse_requested_streams(request: web.BaseRequest) -> RemoteCommandOptions:
+def parse_requested_streams(request: HttpRequest) -> RemoteCommandOptions:
     flags = {name: request.query.get(name) == "1" for name in ("input", "output", "error", "tty")}
     streams = RemoteCommandOptions(
         stdin=flags["input"],
@@ -109,7 +107,7 @@ def _find_running_container(view: KubeletView, where: Sequence[str]) -> tuple[Po
     return pod, container
 
 
-def _ports(request: web.BaseRequest) -> list[int]:
+def _ports(request: HttpRequest) -> list[int]:
     texts = [text for value in request.query.getall("port", []) for text in value.split(",")]
     if not texts:
         raise ErrorResponse(400, 'query parameter "port" is required')
@@ -121,19 +119,10 @@ def _ports(request: web.BaseRequest) -> list[int]:
     return [int(text) for text in texts]
 
 
-def _negotiate(request: web.BaseRequest, spdy: Sequence[str], websocket: Sequence[str]) -> NegotiatedProtocol:
-    def values(name: str) -> Sequence[str]:
-        return request.headers.getall(name, [])
-
-    if not handshake.is_upgrade(values):
+def _negotiate(request: HttpRequest, spdy: Sequence[str], websocket: Sequence[str]) -> NegotiatedProtocol:
+    if not handshake.is_upgrade(request.values):
         raise ErrorResponse(400, "Upgrade request required")
     try:
-        return handshake.negotiate_protocol(values, spdy=spdy, websocket=websocket)
+        return handshake.negotiate_protocol(request.values, spdy=spdy, websocket=websocket)
     except UpgradeRefused as refused:
         raise ErrorResponse(refused.code, refused.text) from None
-
-
-async def _take_over(request: web.BaseRequest, agreement: NegotiatedProtocol) -> UpgradedWire:
-    wire = take_over(request)
-    await wire.write(agreement.head)
-    return wire

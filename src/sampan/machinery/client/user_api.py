@@ -12,18 +12,18 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import Request
 
 if TYPE_CHECKING:
-    from aiohttp import web
     from multidict import CIMultiDict
 
 EventLines = AsyncIterator[Sequence[bytes]]
 """An iterator over batches of watch events, each as a line of JSON. It ends when the server closes the watch normally,
 and raises ApiError or ConnectionFailed if events may have been missed."""
 
-PrepareResponse = Callable[["web.StreamResponse"], None]
+PrepareResponse = Callable[["StreamResponse"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class UserApi(Protocol):
         """Run a watch for as long as the block lasts; entering raises like `send`."""
 
     async def forward(
-        self, request: web.BaseRequest, *, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, *, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
+    ) -> StreamResponse | None:
         """Serve a request by the response to `target`, an encoded path with its query. `headers` replace those of the
         request; the credentials are added. `prepare` is called with each response before its head is sent. An upgraded
         connection is passed through."""
@@ -62,7 +62,7 @@ class UserApiSource(Protocol):
         """Return the API with the rights of these credentials. A certificate is verified here, together with its key;
         raise Unauthorized if it is invalid. Other credentials are verified with each request."""
 
-    async def open_for_request(self, request: web.BaseRequest) -> UserApi:
+    async def open_for_request(self, request: HttpRequest) -> UserApi:
         """Return the API with the credentials that authenticate this very request: its bearer token or the client
         certificate of its connection. Raise Unauthorized if it has none."""
 

@@ -91,12 +91,18 @@ def negotiate_protocol(values: Values, *, spdy: Sequence[str], websocket: Sequen
 def _negotiate_websocket(values: Values, known: Sequence[str]) -> NegotiatedProtocol:
     requested = list_requested_protocols(values) or [""]
     protocol = next((candidate for candidate in requested if candidate in known), None)
-    keys = values(WEBSOCKET_KEY)
-    if not keys or "13" not in values("Sec-WebSocket-Version"):
-        raise UpgradeRefused(400, "unable to upgrade: the WebSocket handshake is not complete")
+    agreement = accept_handshake(values, protocol or "")
     if protocol is None:
         words = f"[{' '.join(requested)}]; supports [{' '.join(known)}]"
         raise UpgradeRefused(403, f"requested protocol(s) are not supported: {words}")
+    return agreement
+
+
+def accept_handshake(values: Values, protocol: str) -> NegotiatedProtocol:
+    """Accept the handshake of a WebSocket with this subprotocol, if it is not empty. Raise UpgradeRefused."""
+    keys = values(WEBSOCKET_KEY)
+    if not keys or "13" not in values("Sec-WebSocket-Version"):
+        raise UpgradeRefused(400, "unable to upgrade: the WebSocket handshake is not complete")
     headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept_key(keys[0]))]
     if protocol:
         headers.append((WEBSOCKET_PROTOCOL, protocol))

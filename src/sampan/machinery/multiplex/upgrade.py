@@ -1,7 +1,7 @@
 """Connections that start as an HTTP request and are upgraded to another protocol.
 
 A client requests the upgrade: it writes the head of the request and reads the head of the response. A server takes the
-connection over from aiohttp. `WebSocketTunnel` is a wire over the binary messages of a WebSocket, for another protocol
+connection of a request over. `WebSocketTunnel` is a wire over the binary messages of a WebSocket, for another protocol
 inside it.
 """
 
@@ -11,13 +11,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
-
 from sampan.api.values.integers import parse_int64
-from sampan.machinery.multiplex.handshake import SPDY, STREAM_PROTOCOL
-from sampan.machinery.multiplex.websocket import BINARY, WebSocket, accept_key, generate_key
-from sampan.machinery.multiplex.wire import MAX_BUFFERED_BYTES, ByteQueue, StreamWire
+from sampan.host.http import HttpRequest
+from sampan.machinery.multiplex.handshake import SPDY, STREAM_PROTOCOL, accept_handshake
+from sampan.machinery.multiplex.websocket import BINARY, MAX_MESSAGE_BYTES, WebSocket, accept_key, generate_key
+from sampan.machinery.multiplex.wire import StreamWire
 
 _MAX_HEAD_BYTES = 256 << 10
 _MAX_BODY_BYTES = 1 << 20
@@ -154,83 +152,12 @@ async def open_spdy(
     return StreamWire(reader, writer), head.get(STREAM_PROTOCOL)
 
 
-class UpgradedWire:
-    """A wire that aiohttp's protocol feeds like a parser."""
-
-    def __init__(self, request: web.BaseRequest, protocol: RequestHandler) -> None:
-        self._protocol, self._writer = protocol, request.writer
-        self._inbox = ByteQueue(most=1 << 62)  # bounded by pausing the transport instead
-        self._waiting = 0
-        self._is_paused = False
-
-    # -- called by aiohttp -------------------------------------------------------------------------------------------
-
-    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        self._waiting += len(data)
-        self._inbox.put_nowait(data)
-        transport = self._protocol.transport
-        if self._waiting > MAX_BUFFERED_BYTES and not self._is_paused and transport is not None:
-            self._is_paused = True
-            transport.pause_reading()
-        return False, b""
-
-    def feed_eof(self) -> None:
-        self._inbox.end()
-
-    # -- the wire ----------------------------------------------------------------------------------------------------
-
-    async def read(self) -> bytes:
-        data = await self._inbox.get()
-        self._waiting -= len(data)
-        transport = self._protocol.transport
-        if self._is_paused and transport is not None:
-            self._is_paused = False
-            transport.resume_reading()
-        return data
-
-    async def write(self, data: bytes) -> None:
-        transport = self._protocol.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("the client closed the connection")
-        transport.write(data)
-        await self._writer.drain()
-
-    async def close(self) -> None:
-        if self._protocol.transport is not None:
-            self._protocol.transport.close()
-
-
-def take_over(request: web.BaseRequest) -> UpgradedWire:
-    """Take over the connection of a request from aiohttp. From then on it is not an HTTP connection any more. The
-    handler of the request must return a `TakenOverResponse`."""
-    protocol = request.protocol
-    assert isinstance(protocol, RequestHandler)
-    wire = UpgradedWire(request, protocol)
-    if protocol.transport is None:
-        wire.feed_eof()
-    else:
-        protocol.set_parser(wire)  # type: ignore[arg-type]
-    return wire
-
-
-class TakenOverResponse(web.StreamResponse):
-    """The response for a request whose connection was taken over: nothing is sent, and nothing may follow."""
-
-    def __init__(self, code: int = 101) -> None:
-        self.code, self.size = code, 0
-
-    @property
-    def keep_alive(self) -> bool:
-        return False
-
-    def force_close(self) -> None:
-        return None
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        return None
+def accept_websocket(request: HttpRequest, protocol: str, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> WebSocket:
+    """Take the connection of a request over as a WebSocket with this subprotocol, if it is not empty. Raise
+    UpgradeRefused if the handshake is not valid."""
+    agreement = accept_handshake(request.values, protocol)
+    wire = request.take_over(agreement.head)
+    return WebSocket(wire, is_server=True, protocol=protocol, max_message_bytes=max_message_bytes)
 
 
 class WebSocketTunnel:

@@ -158,11 +158,15 @@ class WebSocketFrames:
 class WebSocket:
     """A WebSocket connection. One task may receive; any number of tasks may send."""
 
-    def __init__(self, wire: Wire, *, is_server: bool, protocol: str = "") -> None:
+    def __init__(
+        self, wire: Wire, *, is_server: bool, protocol: str = "", max_message_bytes: int = MAX_MESSAGE_BYTES
+    ) -> None:
         self._wire, self._is_server = wire, is_server
         self.protocol = protocol
         """The negotiated subprotocol."""
-        self._frames = WebSocketFrames(is_server=is_server)
+        self.received_count = 0
+        """The number of times that bytes were received from the other side."""
+        self._frames = WebSocketFrames(is_server=is_server, most=max_message_bytes)
         self._ready: list[WebSocketMessage] = []
         self._sending = asyncio.Lock()
         self._is_closing = self._is_over = False
@@ -183,6 +187,7 @@ class WebSocket:
 
     async def _fill(self) -> None:
         data = await self._wire.read()
+        self.received_count += 1
         if not data:
             self._is_over = True
             if not self._is_closing:
@@ -217,15 +222,15 @@ class WebSocket:
         async with self._sending:
             await self._wire.write(frame(opcode, data, is_masked=not self._is_server))
 
-    async def _send_close(self, code: int) -> None:
+    async def _send_close(self, code: int, reason: bytes = b"") -> None:
         if not self._is_closing:
             self._is_closing = True
             with suppress(ConnectionError):
-                await self._send(CLOSE, struct.pack(">H", code))
+                await self._send(CLOSE, struct.pack(">H", code) + reason)
 
-    async def close(self, code: int = NORMAL) -> None:
+    async def close(self, code: int = NORMAL, reason: bytes = b"") -> None:
         """Send a close frame, wait a short time for that of the other side, and close the wire."""
-        await self._send_close(code)
+        await self._send_close(code, reason)
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 while not self._is_over:

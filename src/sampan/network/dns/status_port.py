@@ -11,8 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
-from aiohttp import web
-
+from sampan.host.http import HttpRequest, HttpResponse, serve_http
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, Metrics, Sample
 from sampan.network.dns.forwarder import Forwarder
@@ -36,26 +35,20 @@ async def status_port(
     """Serve /health, /ready and /metrics for the duration of the block. The value of the block is the port: 9153, or a
     free port if 9153 is taken."""
 
-    async def handle(request: web.BaseRequest) -> web.Response:
-        if request.remote is None or not admits(request.remote):
-            return web.Response(status=403, text="this address is not that of a node or pod of the cluster\n")
+    async def handle(request: HttpRequest) -> HttpResponse:
+        if not request.remote or not admits(request.remote):
+            return HttpResponse(status=403, text="this address is not that of a node or pod of the cluster\n")
         if request.path == "/metrics":
-            return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+            return HttpResponse(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if request.path in ("/health", "/livez", "/healthz"):
-            return web.Response(text="OK")
+            return HttpResponse(text="OK")
         if request.path in ("/ready", "/readyz"):
-            return web.Response(text="OK") if is_ready() else web.Response(status=503, text="not synced\n")
-        return web.Response(status=404, text="404 page not found\n")
+            return HttpResponse(text="OK") if is_ready() else HttpResponse(status=503, text="not synced\n")
+        return HttpResponse(status=404, text="404 page not found\n")
 
     endpoint = await asyncio.to_thread(namespace.run, lambda: _open_listener(address))
-    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=1)
-    try:
-        await runner.setup()
-        await web.SockSite(runner, endpoint).start()
-        yield int(endpoint.getsockname()[1])
-    finally:
-        await runner.cleanup()
-        endpoint.close()
+    async with serve_http(handle, address=endpoint) as port:
+        yield port
 
 
 def _open_listener(address: str) -> socket.socket:

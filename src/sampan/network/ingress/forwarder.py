@@ -12,19 +12,17 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from sampan.host.http import HttpRequest, HttpResponse, StreamResponse
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession
 from sampan.machinery.multiplex import handshake, upgrade
-from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 from sampan.network.ingress.backends import BackendEndpoints, EndpointAddress
 from sampan.network.ingress.request_target import BadTarget, RequestTarget, parse_target
@@ -81,9 +79,9 @@ class IngressForwarder:
         if self._executor is not None:
             self._executor.shutdown(wait=False)
 
-    async def handle(self, request: web.BaseRequest, side: ClientSide) -> web.StreamResponse:
+    async def handle(self, request: HttpRequest, side: ClientSide) -> StreamResponse | None:
         try:
-            target = parse_target(request.raw_path, request.headers.getall("Host", []))
+            target = parse_target(request.target, request.values("Host"))
         except BadTarget as error:
             log.debug("malformed request of %s: %s", request.remote, error)
             return error_page(400)
@@ -94,16 +92,16 @@ class IngressForwarder:
         if not addresses:
             log.debug("Ingress %s: service %s has no ready endpoints", route.ingress, route.backend.service)
             return error_page(503)
-        is_websocket = handshake.is_websocket(lambda name: request.headers.getall(name, []))
-        if is_websocket and not request.body_exists:  # a backend would wait for the body
+        is_websocket = handshake.is_websocket(request.values)
+        if is_websocket and not request.has_body:  # a backend would wait for the body
             return await self._tunnel(request, side, target, addresses)
         return await self._forward(request, side, target, addresses)
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def _forward(
-        self, request: web.BaseRequest, side: ClientSide, target: RequestTarget, addresses: Iterable[EndpointAddress]
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, side: ClientSide, target: RequestTarget, addresses: Iterable[EndpointAddress]
+    ) -> StreamResponse | None:
         headers, code = request_headers(request, side, target), 502
         body = _ClientBody(request)
         for address in addresses:
@@ -112,7 +110,7 @@ class IngressForwarder:
                     request.method,
                     URL(f"http://{address.authority}{target.path_and_query}", encoded=True),
                     headers=headers,
-                    data=body.pieces() if request.body_exists else None,
+                    data=body.pieces() if request.has_body else None,
                     skip_auto_headers=_AUTOMATIC,
                 )
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -152,8 +150,8 @@ class IngressForwarder:
     # -- WebSocket connections ---------------------------------------------------------------------------------------
 
     async def _tunnel(
-        self, request: web.BaseRequest, side: ClientSide, target: RequestTarget, addresses: Iterable[EndpointAddress]
-    ) -> web.StreamResponse:
+        self, request: HttpRequest, side: ClientSide, target: RequestTarget, addresses: Iterable[EndpointAddress]
+    ) -> StreamResponse | None:
         headers = request_headers(request, side, target)
         headers["Connection"], headers["Upgrade"] = "Upgrade", "websocket"
         connection = await self._dial(addresses)
@@ -167,10 +165,9 @@ class IngressForwarder:
                 head = await upgrade.read_response_head(reader)
                 if head.code != upgrade.SWITCHING:
                     return await _read_rejection(reader, head)
-            wire = take_over(request)
-            await wire.write(_encode_head(head))
+            wire = request.take_over(_encode_head(head))
             await join_wires(wire, StreamWire(reader, writer))
-            return TakenOverResponse()
+            return None
         except TimeoutError:
             return error_page(504)
         except (upgrade.BadResponse, ValueError) as error:
@@ -203,20 +200,18 @@ class IngressForwarder:
 class _ClientBody:
     """The body of a request, which may be read once."""
 
-    def __init__(self, request: web.BaseRequest) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         self._request = request
         self.is_begun = self.has_timed_out = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
         request = self._request
-        is_awaited = request.headers.get("Expect", "").lower() == "100-continue"
-        if is_awaited and request.version >= (1, 1) and request.transport is not None:
-            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.send_continue()
         self.is_begun = True
         while True:
             try:
                 async with asyncio.timeout(_BODY_S):
-                    piece = await request.content.readany()
+                    piece = await request.body.read()
             except TimeoutError:
                 self.has_timed_out = True
                 raise
@@ -225,20 +220,20 @@ class _ClientBody:
             yield piece
 
 
-def request_headers(request: web.BaseRequest, side: ClientSide, target: RequestTarget) -> CIMultiDict[str]:
+def request_headers(request: HttpRequest, side: ClientSide, target: RequestTarget) -> CIMultiDict[str]:
     """Return the headers for the backend.
 
     Headers of the client about proxies are removed. Headers whose names have an underscore are removed too, because
     some servers treat it like a hyphen.
     """
-    named = {word.strip().lower() for value in request.headers.getall("Connection", []) for word in value.split(",")}
+    named = {word.strip().lower() for value in request.values("Connection") for word in value.split(",")}
     left_out = _HOP | named | _SET_HERE
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
         if (lower := name.lower()) not in left_out and not lower.startswith(_FORWARDED) and "_" not in lower
     )
-    client = request.remote or ""
+    client = request.remote
     headers["Host"] = target.authority
     headers.setdefault("X-Request-ID", secrets.token_hex(16))
     forwarded = {
@@ -254,29 +249,24 @@ def request_headers(request: web.BaseRequest, side: ClientSide, target: RequestT
     return headers
 
 
-async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _relay(request: HttpRequest, upstream: aiohttp.ClientResponse) -> StreamResponse | None:
     if upstream.status < 200:
         return error_page(502)
-    response = web.StreamResponse(
+    response = StreamResponse(
         status=upstream.status, reason=upstream.reason, headers=_response_headers(upstream.headers.items())
     )
     length = upstream.headers.get("Content-Length", "")
     if length.isdecimal():
         response.content_length = int(length)
-    elif request.version >= (1, 1) and request.method != "HEAD" and upstream.status not in (204, 304):
-        response.enable_chunked_encoding()
-    await response.prepare(request)
+    response.start(request)
     try:
         if request.method != "HEAD":
             async for piece in upstream.content.iter_any():
                 async with asyncio.timeout(_WRITE_S):
                     await response.write(piece)
     except (aiohttp.ClientError, TimeoutError) as error:
-        if request.transport is not None:  # so that the client notices the truncation
-            request.transport.abort()
+        request.abort()  # so that the client notices the truncation
         raise ConnectionError(f"the response was truncated: {error}") from None
-    with suppress(ConnectionError):
-        await response.write_eof()
     return response
 
 
@@ -289,11 +279,11 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     return kept
 
 
-async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> web.Response:
+async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> HttpResponse:
     """Return the response of a backend that does not accept a WebSocket connection."""
     body = await upgrade.read_response_body(reader, head)
-    response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
-    response.force_close()
+    response = HttpResponse(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
+    response.is_last = True
     return response
 
 
@@ -302,7 +292,7 @@ def _encode_head(head: upgrade.ResponseHead) -> bytes:
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 
-def error_page(code: int, *, is_last: bool = False) -> web.Response:
+def error_page(code: int, *, is_last: bool = False) -> HttpResponse:
     """Return an error response of the controller itself, with the text of ingress-nginx.
 
     With `is_last` the connection is closed, because the rest of the request is not read.
@@ -310,7 +300,7 @@ def error_page(code: int, *, is_last: bool = False) -> web.Response:
     title = f"{code} {_PHRASES[code]}"
     text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
     headers: Mapping[str, str] = {"Server": "sampan"}
-    response = web.Response(
+    response = HttpResponse(
         status=code,
         reason=_PHRASES[code],
         text=f"{text}</body>\r\n</html>\r\n",
@@ -318,5 +308,5 @@ def error_page(code: int, *, is_last: bool = False) -> web.Response:
         headers=headers,
     )
     if is_last:
-        response.force_close()
+        response.is_last = True
     return response

@@ -6,14 +6,11 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
-
 from sampan.api.addresses import client_network
+from sampan.host.http import EdgeLimits, Handler, HttpConnection, HttpConnections
 from sampan.network.accept_loop import accept_connections
 from sampan.network.client_counts import ClientCounts
 
@@ -30,8 +27,6 @@ _TOO_MANY_CONNECTIONS_RESPONSE = (
     b"Content-Length: 38\r\n\r\ntoo many connections from this address"
 )
 
-RequestFunction = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
 
 class HttpListener:
     """Serves a listening socket. `run()` returns only when it is cancelled; it closes the socket."""
@@ -40,7 +35,7 @@ class HttpListener:
         self,
         *,
         listener: socket.socket,
-        handler: RequestFunction,
+        handler: Handler,
         limit: asyncio.Semaphore,
         clients: ClientCounts,
         tls: ssl.SSLContext | None = None,
@@ -51,14 +46,24 @@ class HttpListener:
         self._clients = clients
 
     async def run(self) -> None:
-        server = web.Server(self._handler, handler_cancellation=True)
+        limits = EdgeLimits(
+            line_bytes=_HEADER_BYTES,
+            field_bytes=_HEADER_BYTES,
+            fields=_HEADERS,
+            oversize_code=400,
+            head_s=_IDLE_S,
+            idle_s=_IDLE_S,
+            linger_s=_LINGER_S,
+            answers_slow_heads=False,
+        )
+        connections = HttpConnections(self._handler, limits=limits)
         try:
-            await accept_connections(self._listener, self._limit, partial(self._serve, server))
+            await accept_connections(self._listener, self._limit, partial(self._serve, connections))
         finally:
             self._listener.close()
-            await server.shutdown(_SHUTDOWN_S)
+            await connections.close(_SHUTDOWN_S)
 
-    async def _serve(self, server: web.Server, client: socket.socket, peer: str) -> None:
+    async def _serve(self, connections: HttpConnections, client: socket.socket, peer: str) -> None:
         """Serve a connection until it ends. Refuse it if its client has too many connections."""
         network = client_network(peer)
         if not self._clients.enter(network):
@@ -66,13 +71,13 @@ class HttpListener:
             _refuse(client, is_plain=self._tls is None)
             return
         try:
-            await self._serve_admitted(server, client, peer)
+            await self._serve_admitted(connections, client, peer)
         finally:
             self._clients.leave(network)
 
-    async def _serve_admitted(self, server: web.Server, client: socket.socket, peer: str) -> None:
+    async def _serve_admitted(self, connections: HttpConnections, client: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
-        connection = _IngressConnection(server, loop)
+        connection = _IngressConnection(connections)
         try:
             await loop.connect_accepted_socket(
                 lambda: connection,
@@ -96,21 +101,9 @@ def _refuse(client: socket.socket, *, is_plain: bool) -> None:
             client.recv(_HEADER_BYTES)
 
 
-class _IngressConnection(RequestHandler):
-    __slots__ = ("is_lost",)
-
-    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(
-            server,
-            loop=loop,
-            keepalive_timeout=_IDLE_S,
-            access_log=None,  # type: ignore[arg-type]
-            max_line_size=_HEADER_BYTES,
-            max_field_size=_HEADER_BYTES,
-            max_headers=_HEADERS,
-            lingering_time=_LINGER_S,
-            auto_decompress=False,
-        )
+class _IngressConnection(HttpConnection):
+    def __init__(self, connections: HttpConnections) -> None:
+        super().__init__(connections)
         self.is_lost = asyncio.Event()
 
     def connection_lost(self, exc: BaseException | None) -> None:

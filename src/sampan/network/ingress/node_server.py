@@ -10,15 +10,14 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 
-from aiohttp import web
-
 from sampan.api.limits import INGRESS_CLIENT_CONNECTIONS
+from sampan.host.http import Handler, HttpRequest, StreamResponse
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MAX_CONNECTIONS
 from sampan.network.client_counts import ClientCounts
 from sampan.network.http_port import bind_socket
 from sampan.network.ingress.forwarder import ClientSide, IngressForwarder
-from sampan.network.ingress.listener import HttpListener, RequestFunction
+from sampan.network.ingress.listener import HttpListener
 from sampan.network.ingress.publication import HTTP, HTTPS, IngressConfig, describe_ingress_server
 from sampan.network.server_publication import PublishedServer
 
@@ -90,8 +89,8 @@ class NodeIngress:
                 await forwarder.close()
 
 
-def _handler(forwarder: IngressForwarder, side: ClientSide) -> RequestFunction:
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+def _handler(forwarder: IngressForwarder, side: ClientSide) -> Handler:
+    async def handle(request: HttpRequest) -> StreamResponse | None:
         return await forwarder.handle(request, side)
 
     return handle

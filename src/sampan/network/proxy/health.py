@@ -13,22 +13,19 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.values import times
 from sampan.host.clock import Clock
+from sampan.host.http import HttpRequest, HttpResponse, serve_http
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.http_port import bind_socket, serve_http
+from sampan.network.http_port import bind_socket
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import ServicePortState
 from sampan.network.proxy.tracker import ServiceChange
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler"
 _HEADERS = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff"}
@@ -119,16 +116,15 @@ def _go_time(seconds: float) -> str:
 @asynccontextmanager
 async def health_port(health: ProxyHealth, namespace: NetworkNamespace, address: str, port: int) -> AsyncIterator[None]:
     """Serve /healthz and /livez for the duration of the block. Raise OSError if the port cannot be bound."""
-    from aiohttp import web
 
-    async def handle(request: web.BaseRequest) -> web.Response:
+    async def handle(request: HttpRequest) -> HttpResponse:
         responses = {"/healthz": health.healthz, "/livez": health.livez}
         if request.path not in responses:
-            return web.Response(status=404, text="404 page not found\n")
+            return HttpResponse(status=404, text="404 page not found\n")
         response = responses[request.path]()
-        return web.Response(status=response.status, body=response.body.encode(), headers=_HEADERS)
+        return HttpResponse(status=response.status, body=response.body.encode(), headers=_HEADERS)
 
-    async with serve_http(bind_socket(namespace, address, port), handle):
+    async with serve_http(handle, address=bind_socket(namespace, address, port)):
         yield
 
 
@@ -184,13 +180,13 @@ class ServiceHealthChecks:
                 await self._open(service, check)
 
     async def _open(self, service: NamespacedName, check: _HealthCheck) -> None:
-        async def handle(request: web.BaseRequest) -> web.Response:
+        async def handle(request: HttpRequest) -> HttpResponse:
             return self._response(service, check)
 
         try:
             for address in self._addresses:
                 listener = bind_socket(self._namespace, address, check.port)
-                await check.running.enter_async_context(serve_http(listener, handle))
+                await check.running.enter_async_context(serve_http(handle, address=listener))
         except OSError as error:
             await check.running.aclose()
             if not check.is_failure_reported:
@@ -214,9 +210,7 @@ class ServiceHealthChecks:
         await check.running.aclose()
         log.info("closed the health-check node port %d of service %s", check.port, service)
 
-    def _response(self, service: NamespacedName, check: _HealthCheck) -> web.Response:
-        from aiohttp import web
-
+    def _response(self, service: NamespacedName, check: _HealthCheck) -> HttpResponse:
         count, is_proxy_healthy = check.local_endpoints, self._is_proxy_healthy()
         lines = (
             "{",
@@ -234,7 +228,7 @@ class ServiceHealthChecks:
             "X-Load-Balancing-Endpoint-Weight": str(count),
         }
         status = 200 if count and is_proxy_healthy else 503
-        return web.Response(status=status, body="\n".join(lines).encode(), headers=headers)
+        return HttpResponse(status=status, body="\n".join(lines).encode(), headers=headers)
 
 
 def _port_of(states: Sequence[ServicePortState]) -> int:

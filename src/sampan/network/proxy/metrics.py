@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from sampan.host.clock import Clock
+from sampan.host.http import HttpRequest, HttpResponse, serve_http
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.health import RESET_TEXT, HealthMetrics, HealthPath
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, MetricFamily, Metrics
-from sampan.network.http_port import bind_socket, serve_http
+from sampan.network.http_port import bind_socket
 from sampan.network.proxy.services import FAMILIES, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 _SYNC_BUCKETS = tuple(0.001 * 2**power for power in range(15))
 _PROGRAMMING_BUCKETS = (
@@ -187,34 +184,32 @@ async def metrics_port(
     port: int,
 ) -> AsyncIterator[None]:
     """Serve the port for the duration of the block. Raise OSError if it cannot be bound."""
-    from aiohttp import web
-
     slis = HealthMetrics()
     health = HealthPath("healthz", tuple, metrics=slis)
 
-    async def handle(request: web.BaseRequest) -> web.Response:
+    async def handle(request: HttpRequest) -> HttpResponse:
         if request.path == "/metrics/slis":
             if request.method == "DELETE":
                 slis.reset()
-                return web.Response(text=RESET_TEXT)
+                return HttpResponse(text=RESET_TEXT)
             if request.method in ("GET", "HEAD"):
-                return web.Response(body=slis.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+                return HttpResponse(body=slis.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if request.method not in ("GET", "HEAD"):
-            return web.Response(status=405, text="405 method not allowed\n")
+            return HttpResponse(status=405, text="405 method not allowed\n")
         if request.path == "/metrics":
-            return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+            return HttpResponse(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if request.path == "/proxyMode":
-            return web.Response(text=mode, headers={"X-Content-Type-Options": "nosniff"})
+            return HttpResponse(text=mode, headers={"X-Content-Type-Options": "nosniff"})
         if request.path == "/configz":
-            return web.Response(body=msgspec.json.encode({GROUP: configuration}), content_type="application/json")
+            return HttpResponse(body=msgspec.json.encode({GROUP: configuration}), content_type="application/json")
         first, _, check = request.path[1:].partition("/")
         if first == health.path:
             excluded = set(request.query.getall("exclude", ()))
             response = await health.run(check, excluded=excluded, is_verbose="verbose" in request.query)
             if response is not None:
                 headers = {"X-Content-Type-Options": "nosniff"}
-                return web.Response(status=response.code, text=response.text, headers=headers)
-        return web.Response(status=404, text="404 page not found\n")
+                return HttpResponse(status=response.code, text=response.text, headers=headers)
+        return HttpResponse(status=404, text="404 page not found\n")
 
-    async with serve_http(bind_socket(namespace, address, port), handle):
+    async with serve_http(handle, address=bind_socket(namespace, address, port)):
         yield

@@ -16,12 +16,11 @@ from sampan.apiserver.proxy import logs
 from sampan.apiserver.registry.validation import NEGATIVE
 from sampan.apiserver.request import options
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
+from sampan.host.http import HttpRequest, StreamResponse
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.request.call import Call, Query
@@ -53,8 +52,8 @@ async def connect(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     if query := urlencode(stream_query(call)):
         target = f"{target}?{query}"
 
-    async def serve(request: web.BaseRequest) -> web.StreamResponse:
-        if not handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
+    async def serve(request: HttpRequest) -> StreamResponse | None:
+        if not handshake.is_upgrade(request.values):
             raise errors.bad_request("Upgrade request required")
         return await upstream.forward_to_kubelet(request, pod.spec.nodeName, target)
 
