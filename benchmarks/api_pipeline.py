@@ -13,7 +13,7 @@ from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.behaviors import make_behavior
 from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy_services import make_strategy_services
@@ -40,7 +40,7 @@ async def memory_registry() -> AsyncIterator[Registry]:
             backend=backend,
             clock=RealClock(),
             start_task=start,
-            make_behaviour=make_behaviour,
+            make_behavior=make_behavior,
         )
         for task in tasks:
             task.cancel()

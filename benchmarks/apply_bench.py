@@ -12,8 +12,8 @@ from sampan.api.codec import json
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.fieldmanager import FieldOwnership
-from sampan.apiserver.registry.behaviours import make_behaviour
-from sampan.apiserver.registry.kinds.pods import BEHAVIOUR
+from sampan.apiserver.registry.behaviors import make_behavior
+from sampan.apiserver.registry.kinds.pods import BEHAVIOR
 from sampan.apiserver.registry.registry import Registry
 from sampan.host.clock import RealClock
 from sampan.machinery.apply import sets
@@ -29,7 +29,7 @@ def rows() -> Iterator[Row]:
         backend=MemoryBackend(clock=clock),
         clock=clock,
         start_task=lambda _: _never(),
-        make_behaviour=make_behaviour,
+        make_behavior=make_behavior,
     )
     ownership = FieldOwnership(registry)
     pods = registry.scheme.find_by_kind("", "v1", "Pod")
@@ -88,5 +88,5 @@ def _sent() -> dict[str, Any]:
 def _pod() -> Pod:
     """Return a pod with its defaults, as it is when its managed fields are computed."""
     pod = json.from_value({"apiVersion": "v1", "kind": "Pod", **_sent()}, Pod)
-    BEHAVIOUR.strategy.default(pod)
+    BEHAVIOR.strategy.default(pod)
     return pod

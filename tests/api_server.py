@@ -21,7 +21,7 @@ from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.behaviors import make_behavior
 from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy_services import make_strategy_services
@@ -94,9 +94,7 @@ async def running_api_server(
             tasks.append(group.create_task(work))
             return tasks[-1]
 
-        registry = Registry(
-            scheme=scheme, backend=backend, clock=clock, start_task=start, make_behaviour=make_behaviour
-        )
+        registry = Registry(scheme=scheme, backend=backend, clock=clock, start_task=start, make_behavior=make_behavior)
         pipeline = Pipeline(
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),

@@ -9,11 +9,11 @@ CROSS_PACKAGE_TESTS = frozenset({"conformance", "docs", "e2e", "examples", "fuzz
 
 SERIES = frozenset(
     {
-        "apiserver/admission",  # an admission plug-in each
+        "apiserver/admission",  # an admission plugin each
         "apiserver/registry/kinds",  # a kind each
         "cli",  # a command each
         "kubectl/commands",  # a command each
-        "scheduler/plugins",  # a plug-in each
+        "scheduler/plugins",  # a plugin each
     }
 )
 """Packages with a series of modules of the same form, named after what they implement."""

@@ -59,6 +59,12 @@ NO_PARTICIPLES = frozenset({
 """Verbs and nouns that only look like participles."""
 BANNED_IN_CONSTANTS = frozenset({"CHANCE", "KEPT", "LARGEST", "LEAST", "LONGEST", "MOST", "PATIENCE", "SHORTEST"})
 """Words of constants for which there are usual ones: MAX, MIN, CACHED, TIMEOUT, RANDOM."""
+# fmt: off
+BANNED_IN_FUNCTIONS = frozenset({
+    "about", "around", "at", "here", "held", "kept", "known", "least", "most", "rest", "room", "what", "where", "whose",
+})
+# fmt: on
+"""Words that do not say what a parameter or a variable holds."""
 NAMED_ELSEWHERE = frozenset(
     {
         "_masked",  # of CEL's library, like _named
@@ -66,7 +72,7 @@ NAMED_ELSEWHERE = frozenset(
         "expired",  # reasons of the API's Status, like unauthorized
         "unauthorized",
         "privileged",  # a control of the Pod Security Standards
-        "requested",  # of a node, in scheduler plug-ins by node
+        "requested",  # of a node, in scheduler plugins by node
         "required",  # field.Required of Kubernetes
     }
 )
@@ -340,8 +346,28 @@ def test_constants_have_the_usual_words(repository: Path) -> None:
     assert names == []
 
 
+def test_parameters_and_locals_are_nouns(repository: Path) -> None:
+    source = repository / "src/sampan"
+    names = {
+        f"{path.relative_to(source)}: {function.name}: {name}"
+        for path in source.rglob("*.py")
+        if source / "api/types" not in path.parents
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in _bound_names(function) & BANNED_IN_FUNCTIONS
+    }
+    assert sorted(names) == []
+
+
+def _bound_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return the names of the parameters and variables of a function and of the functions inside of it."""
+    nodes = list(ast.walk(function))
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
 def test_names_of_tests_begin_with_their_subject(repository: Path) -> None:
-    """A failure report shows path and name of a test, which must tell the behaviour that is broken."""
+    """A failure report shows path and name of a test, which must tell the behavior that is broken."""
     names = [
         f"{path}:{line}: {name}"
         for path in (repository / "tests").rglob("test_*.py")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs, as root on Debian or Ubuntu, the engines that tests use: containerd, Docker, crun, runc, CNI plug-ins, a static
+# Installs, as root on Debian or Ubuntu, the engines that tests use: containerd, Docker, crun, runc, CNI plugins, a static
 # busybox for their images; and Chromium for the page of the dashboard. Tests start them in
 # directories of their own; no service is started here. Where they cannot be had, those tests are skipped.
 set -uo pipefail

@@ -36,10 +36,10 @@ class Flow:
     packages: tuple[str, ...]
     """Prefixes of the paths that count."""
     leaves: tuple[str, ...] = ()
-    """Prefixes that do not count: rules for single fields, plug-ins that have nothing to do, libraries below the
+    """Prefixes that do not count: rules for single fields, plugins that have nothing to do, libraries below the
     component, and the work that a node does all the time."""
     frameworks: tuple[str, ...] = ()
-    """Files below a prefix of `leaves` that count nevertheless: what calls the plug-ins, and their contract."""
+    """Files below a prefix of `leaves` that count nevertheless: what calls the plugins, and their contract."""
     other_processes: tuple[str, ...] = ()
     """Files that count and run in another process."""
 
@@ -59,7 +59,7 @@ FLOWS = {
             *("storage/cacher/cacher.py", "api/scheme.py", "api/codec/json.py", "machinery/apply/field_manager.py"),
         ),
         leaves=(
-            "apiserver/admission/",  # single plug-ins: a pod passes through all of them, and most do nothing with it
+            "apiserver/admission/",  # single plugins: a pod passes through all of them, and most do nothing with it
             *("apiserver/registry/podspec/", "apiserver/registry/validation.py", "apiserver/authn/front_proxy.py"),
             "apiserver/authz/node.py",
             *("storage/sqlite/upkeep.py", "storage/sqlite/reader.py"),

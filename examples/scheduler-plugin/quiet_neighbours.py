@@ -1,4 +1,4 @@
-"""A scheduler plug-in: pods that ask for quiet keep away from noisy neighbours, and fill quiet nodes first."""
+"""A scheduler plugin: pods that ask for quiet keep away from noisy neighbors, and fill quiet nodes first."""
 
 from sampan.api.types.core_v1 import Pod
 from sampan.scheduler.framework import Handle, NodeView, ScalarPlugin

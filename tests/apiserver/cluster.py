@@ -1,4 +1,4 @@
-"""An in-process API server with admission plug-ins and a namespace, for tests of whole requests."""
+"""An in-process API server with admission plugins and a namespace, for tests of whole requests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -61,7 +61,7 @@ def _without_namespace(value: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def cluster(configurations: Configurations | None = None, **options: Any) -> AsyncIterator[Cluster]:
-    """Run a cluster; `configurations` are the configurations of single admission plug-ins."""
+    """Run a cluster; `configurations` are the configurations of single admission plugins."""
     async with in_process_client(plugins=default_plugins(configurations=configurations), **options) as client:
         cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})

@@ -314,7 +314,7 @@ def test_scale_subresource_takes_ownership_of_replicas() -> None:
 
 
 class _InvalidManagedFields:
-    """A mutating admission plug-in that sets invalid managed fields."""
+    """A mutating admission plugin that sets invalid managed fields."""
 
     name = "InvalidManagedFields"
 

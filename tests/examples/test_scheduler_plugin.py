@@ -1,4 +1,4 @@
-"""The example of a plug-in works in a cluster, and the experiment gives the same table twice."""
+"""The example of a plugin works in a cluster, and the experiment gives the same table twice."""
 
 import importlib
 from pathlib import Path

@@ -151,7 +151,7 @@ def read_snapshot(data: bytes) -> None:
         target = Path(directory) / "snapshot"
         target.mkdir(mode=0o700)
         try:
-            read_archive(io.BytesIO(data), target, most_bytes=10 << 20)
+            read_archive(io.BytesIO(data), target, max_bytes=10 << 20)
         finally:
             assert os.listdir(directory) == ["snapshot"]
             remove_tree(target)

@@ -11,9 +11,9 @@ HOLLOW = "hollow.sampan.dev/"
 ACCOUNTS = "serviceaccount-controller"
 
 
-def pod(name: str = "p", *, node: str = "node-0", **behaviour: str) -> Any:
+def pod(name: str = "p", *, node: str = "node-0", **behavior: str) -> Any:
     manifest = builders.pod(name, node=node, namespace="default")
-    manifest.metadata.annotations = {HOLLOW + key.replace("_", "-"): text for key, text in behaviour.items()}
+    manifest.metadata.annotations = {HOLLOW + key.replace("_", "-"): text for key, text in behavior.items()}
     return manifest
 
 

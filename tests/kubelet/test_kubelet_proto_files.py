@@ -1,4 +1,4 @@
-"""The .proto files of device plug-ins, DRA and CSI drivers are read as protoc reads them."""
+"""The .proto files of device plugins, DRA and CSI drivers are read as protoc reads them."""
 
 from pathlib import Path
 

@@ -72,7 +72,7 @@ async def test_all_containers_restart_in_place() -> None:
 
 
 async def test_repeated_restarts_of_all_containers_have_no_back_off() -> None:
-    """Containers that this rule restarts have not failed, so no back-off applies."""
+    """Containers that this rule restarts have not failed, so no backoff applies."""
 
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
         annotations = {"run.watcher": "2s", "exit-code.watcher": "42,42,42,42,0", "stop.main": "5s", "run.main": "1h"}

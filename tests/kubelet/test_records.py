@@ -1,4 +1,4 @@
-"""Records of pods on a node: legal transitions between states, counted requests, and the back-off of restarts."""
+"""Records of pods on a node: legal transitions between states, counted requests, and the backoff of restarts."""
 
 import asyncio
 from typing import Any

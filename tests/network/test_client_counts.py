@@ -4,7 +4,7 @@ from sampan.network.client_counts import ClientCounts
 
 
 def test_limits_per_client_and_in_total() -> None:
-    counts = ClientCounts(most=3, most_per_client=2)
+    counts = ClientCounts(maximum=3, max_per_client=2)
     assert [counts.enter("a"), counts.enter("a"), counts.enter("a")] == [True, True, False]
     assert counts.enter("b")
     assert not counts.enter("c")
@@ -12,7 +12,7 @@ def test_limits_per_client_and_in_total() -> None:
 
 
 def test_slot_can_be_taken_again_after_release() -> None:
-    counts = ClientCounts(most=2, most_per_client=1)
+    counts = ClientCounts(maximum=2, max_per_client=1)
     assert counts.enter("a")
     counts.leave("a")
     assert (counts.total, counts["a"]) == (0, 0)

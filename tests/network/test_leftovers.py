@@ -38,7 +38,7 @@ def link(name: str, alias: str = "") -> LinkInfo:
         (["kube-proxy", "sampan-netpol", "sampan-pods-other"], [link("sampan0", "sampan /gone")], [], set()),
     ],
     ids=[
-        *("nothing", "directory gone", "directory kept", "process runs", "bridge of a CNI plug-in", "pod link"),
+        *("nothing", "directory gone", "directory kept", "process runs", "bridge of a CNI plugin", "pod link"),
         *("table alone", "table of a running process", "table with bridge", "policies of a proxy", "other names"),
     ],
 )

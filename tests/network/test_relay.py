@@ -228,7 +228,7 @@ async def test_idle_datagram_flows_expire() -> None:
 
 
 async def test_number_of_datagram_flows_is_bounded() -> None:
-    async with datagram_relay(most_flows=2) as (port, _):
+    async with datagram_relay(max_flows=2) as (port, _):
         clients = [await connect(port, socket.SOCK_DGRAM) for _ in range(3)]
         replies = [await exchange(client, b"1") for client in clients]
         assert await exchange(clients[2], b"1") == replies[2]

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.host.clock import RealClock
 from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.hollow import HollowRuntime
-from sampan.runtimes.hollow.behaviour import PREFIX
+from sampan.runtimes.hollow.behavior import PREFIX
 from sampan.runtimes.hollow.runtime import HollowWorld
 from sampan.testing.runtime_conformance import Check, Feature, Subject, run
 from tests.runtimes.conformance_checks import select_checks

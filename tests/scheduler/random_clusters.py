@@ -246,8 +246,8 @@ def pods(draw: Any, name: str, node: str = "") -> Pod:
 
 
 def profile_with(*plugins: str, **args: Any) -> ProfileConfig:
-    """A profile with these plug-ins and the two that no profile can do without: it is made in a fraction of the time
-    that all plug-ins take. `args` are the arguments of the first plug-in."""
+    """A profile with these plugins and the two that no profile can do without: it is made in a fraction of the time
+    that all plugins take. `args` are the arguments of the first plugin."""
     names = ("PrioritySort", *plugins, "DefaultBinder")
     return ProfileConfig(plugins=[PluginChoice(name) for name in names], args={plugins[0]: args} if args else {})
 
@@ -269,7 +269,7 @@ class Situation:
         return [(pod, node) for node in self.nodes for pod in self.pods_on(node)]
 
     def simulation(self, *plugins: str, profile: ProfileConfig | None = None) -> Simulation:
-        """A simulation with these plug-ins, or else with the profile, or else with the default plug-ins."""
+        """A simulation with these plugins, or else with the profile, or else with the default plugins."""
         simulation = Simulation(profile=profile_with(*plugins) if plugins else profile)
         for name, labels in self.namespaces.items():
             simulation.table.counts.set_namespace(name, labels)
@@ -283,8 +283,8 @@ class Situation:
 
 
 @st.composite
-def situations(draw: Any, most_nodes: int = 5, most_pods: int = 8) -> Situation:
-    drawn = [draw(nodes(f"n{number}")) for number in range(draw(st.integers(1, most_nodes)))]
+def situations(draw: Any, max_nodes: int = 5, most_pods: int = 8) -> Situation:
+    drawn = [draw(nodes(f"n{number}")) for number in range(draw(st.integers(1, max_nodes)))]
     homes = st.sampled_from([*(node.metadata.name for node in drawn), "gone"])
     return Situation(
         nodes=drawn,
@@ -319,7 +319,7 @@ Rejections = dict[str, tuple[tuple[str, ...], bool]]
 
 
 def rejections(simulation: Simulation, name: str, pod: Pod) -> Rejections:
-    """The rejections of PreFilter and Filter of a plug-in, by node."""
+    """The rejections of PreFilter and Filter of a plugin, by node."""
     plugin, cycle, table = plugin_of(simulation, name), simulation.cycle(pod), simulation.table
     status = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
     if status is not None and not isinstance(status, PreFilterResult):
@@ -339,7 +339,7 @@ def rejections(simulation: Simulation, name: str, pod: Pod) -> Rejections:
 
 
 def scores(simulation: Simulation, name: str, pod: Pod, among: list[str]) -> dict[str, int] | None:
-    """The plug-in's normalized scores of these nodes; None if the plug-in skips the pod."""
+    """The plugin's normalized scores of these nodes; None if the plugin skips the pod."""
     plugin, cycle, table = plugin_of(simulation, name), simulation.cycle(pod), simulation.table
     rows = np.array(sorted(table.rows[node] for node in among), dtype=np.intp)
     status = plugin.pre_score(cycle, rows) if hasattr(plugin, "pre_score") else None

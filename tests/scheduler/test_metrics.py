@@ -1,4 +1,4 @@
-"""Metrics of the scheduler: values, names, and sampling that leaves plug-ins unchanged."""
+"""Metrics of the scheduler: values, names, and sampling that leaves plugins unchanged."""
 
 import asyncio
 from typing import Any

@@ -105,7 +105,7 @@ async def test_pod_of_higher_priority_preempts() -> None:
 
 
 class Stubborn:
-    """A plug-in whose Bind fails twice."""
+    """A plugin whose Bind fails twice."""
 
     name = "Stubborn"
     scope = PluginScope.CLUSTER
@@ -237,7 +237,7 @@ async def test_custom_plugin_in_a_second_profile() -> None:
         assert (await cluster.condition("three")).message.startswith(
             "0/1 nodes are available: 1 node(s) did not end in b."
         )
-        await cluster.node("ab")  # the plug-in registers no events: any event may help
+        await cluster.node("ab")  # the plugin registers no events: any event may help
         await cluster.cluster.clock.advance(10)
         assert await cluster.find_nodes("three") == ["ab"]
 

@@ -1,4 +1,4 @@
-"""The scheduling queue: order, back-off, queueing hints, gates and nominations."""
+"""The scheduling queue: order, backoff, queueing hints, gates and nominations."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,7 @@ class QueueHarness:
         return entry.info.name if entry is not None else ""
 
     def fail(self, name: str, *plugins: str) -> QueuedPodInfo:
-        """Pop the pod, and fail its attempt because of these plug-ins."""
+        """Pop the pod, and fail its attempt because of these plugins."""
         entry = self.queue.pop()
         assert entry is not None
         assert entry.info.name == name

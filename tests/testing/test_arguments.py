@@ -8,7 +8,7 @@ import pytest
 
 from sampan.host.clock import VirtualClock
 from sampan.runtimes.choice import NoRuntime
-from sampan.runtimes.hollow.behaviour import StageError
+from sampan.runtimes.hollow.behavior import StageError
 from sampan.testing import Cluster
 from sampan.testing.cluster import _simplify
 

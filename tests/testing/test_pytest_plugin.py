@@ -1,4 +1,4 @@
-"""The pytest plug-in, tested with separate pytest runs."""
+"""The pytest plugin, tested with separate pytest runs."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Schedules, time to live and back-off pass in virtual time."""
+"""Schedules, time to live and backoff pass in virtual time."""
 
 import pytest
 

@@ -133,15 +133,15 @@ class FieldError(Struct, frozen=True):
         return cls(NOT_FOUND, str(path), value)
 
     @classmethod
-    def too_long(cls, path: FieldPath | str, most: int, unit: str = "byte") -> "FieldError":
+    def too_long(cls, path: FieldPath | str, max_length: int, unit: str = "byte") -> "FieldError":
         """Return an error that does not show the value. kube-apiserver counts bytes, in a few places characters."""
-        detail = f"may not be more than {_count(most, unit)}" if most >= 0 else "value is too long"
+        detail = f"may not be more than {_count(max_length, unit)}" if max_length >= 0 else "value is too long"
         return cls(TOO_LONG, str(path), OMITTED, detail)
 
     @classmethod
-    def too_many(cls, path: FieldPath | str, actual: int, most: int) -> "FieldError":
-        """Return an error; a negative `actual` is not shown, a negative `most` is not named."""
-        detail = f"must have at most {_count(most, 'item')}" if most >= 0 else "has too many items"
+    def too_many(cls, path: FieldPath | str, actual: int, max_count: int) -> "FieldError":
+        """Return an error; a negative `actual` is not shown, a negative `max_count` is not named."""
+        detail = f"must have at most {_count(max_count, 'item')}" if max_count >= 0 else "has too many items"
         return cls(TOO_MANY, str(path), actual if actual >= 0 else OMITTED, detail)
 
     @classmethod
@@ -165,11 +165,11 @@ def collect_errors(errors: Iterable[FieldError]) -> list[FieldError]:
     """Return the errors of an object, as many as a response can hold. Validation stops there: a path may contain a key
     of any length, and each error below it contains the path."""
     reported: list[FieldError] = []
-    room = limits.VALIDATION_ERROR_CHARACTERS
+    character_budget = limits.VALIDATION_ERROR_CHARACTERS
     for error in errors:
         reported.append(error)
-        room -= len(error.field) + len(error.detail)
-        if room < 0 or len(reported) >= limits.VALIDATION_ERRORS:
+        character_budget -= len(error.field) + len(error.detail)
+        if character_budget < 0 or len(reported) >= limits.VALIDATION_ERRORS:
             break
     return reported
 

@@ -119,14 +119,14 @@ class ApiEndpoints:
 
     async def create(self, call: Call) -> ApiResponse:
         resource, opts = _resource(call), options.write_options("CreateOptions", call.query)
-        behaviour, ctx = self.registry.behaviour(resource), self.context(call, opts.dry_run)
+        behavior, ctx = self.registry.behavior(resource), self.context(call, opts.dry_run)
         obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
         bodies.match_namespace(call, obj)
         obj = await ctx.compute(self._prepare_new_object, call, ctx, opts, obj)
         obj = await self._admit("CREATE", call, ctx, obj, None)
         store = self.registry.open_store(resource)
-        written = await store.create(ctx, obj, strategy=behaviour.strategy, check=self._check("CREATE", call, ctx))
+        written = await store.create(ctx, obj, strategy=behavior.strategy, check=self._check("CREATE", call, ctx))
         return self.make_write_response(resource, written, 201)
 
     # -- update and patch --------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class ApiEndpoints:
 
     async def delete(self, call: Call) -> ApiResponse:
         resource, opts = _resource(call), await self.delete_options(call)
-        ctx, strategy = self.context(call, opts.dry_run), self.registry.behaviour(resource).strategy
+        ctx, strategy = self.context(call, opts.dry_run), self.registry.behavior(resource).strategy
         strategy.check_delete(call.name)
         written = await self.registry.open_store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
@@ -253,7 +253,7 @@ class ApiEndpoints:
     async def deletecollection(self, call: Call) -> ApiResponse:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
         resource, query = _resource(call), await self.read_query(call, options.list_query)
-        opts, strategy = await self.delete_options(call), self.registry.behaviour(resource).strategy
+        opts, strategy = await self.delete_options(call), self.registry.behavior(resource).strategy
         store = self.registry.open_store(resource)
         result = await store.cacher.list(query)
 
@@ -291,7 +291,7 @@ class ApiEndpoints:
         return self.registry.codec_of(resource)
 
     def strategy(self, call: Call) -> Strategy:
-        strategy = self.registry.behaviour(_resource(call)).view(call.subresource)
+        strategy = self.registry.behavior(_resource(call)).view(call.subresource)
         if strategy is None:
             raise errors.generic(405)
         return strategy
@@ -394,7 +394,7 @@ class ApiEndpoints:
     def _default(self, resource: Resource, obj: Any) -> Any:
         """Return a client's object in the storage version, with defaults applied."""
         stored = self.versions.to_storage_version(resource, obj)
-        self.registry.behaviour(resource).strategy.default(stored)
+        self.registry.behavior(resource).strategy.default(stored)
         return stored
 
     def _default_large(self, ctx: Context, resource: Resource, obj: Any) -> Any:

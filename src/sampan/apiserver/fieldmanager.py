@@ -1,7 +1,7 @@
 """Field management for served resources: `sampan.machinery.apply` applied to requests.
 
 The write path calls `FieldOwnership`; writes to the scale subresource call `ScaleOwnership`. Which fields a path resets
-is declared by its strategy (`sampan.apiserver.registry.behaviour`). Merging and comparing do not belong here: they are
+is declared by its strategy (`sampan.apiserver.registry.behavior`). Merging and comparing do not belong here: they are
 pure and are in `sampan.machinery.apply`. The counterpart is `k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager`.
 """
 
@@ -25,7 +25,7 @@ from sampan.machinery.apply.managed import REPLICAS
 from sampan.machinery.apply.sets import Path
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.behaviour import ResourceBehaviour
+    from sampan.apiserver.registry.behavior import ResourceBehavior
     from sampan.apiserver.registry.codec import ResourceCodec
     from sampan.apiserver.registry.registry import Registry
 
@@ -136,7 +136,7 @@ Value = dict[str, Any]
 class FieldOwnership:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._managers: dict[tuple[str, str, str, str], tuple[ResourceBehaviour, FieldManager]] = {}
+        self._managers: dict[tuple[str, str, str, str], tuple[ResourceBehavior, FieldManager]] = {}
         self._kinds: dict[tuple[str, str], tuple[ResourceSchemas, FieldSetCache]] = {}
 
     def record_create(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
@@ -173,16 +173,16 @@ class FieldOwnership:
     def get_manager(self, resource: Resource, subresource: str) -> FieldManager:
         """Return the field manager of a resource and subresource."""
         key = (resource.group, resource.version, resource.kind, subresource)
-        behaviour, cached = self._registry.behaviour(resource), self._managers.get(key)
-        if cached is None or cached[0] is not behaviour:  # the definition of a custom resource may change
+        behavior, cached = self._registry.behavior(resource), self._managers.get(key)
+        if cached is None or cached[0] is not behavior:  # the definition of a custom resource may change
             if cached is not None:
                 self._kinds.pop((resource.group, resource.kind), None)
-            cached = self._managers[key] = behaviour, self._make_field_manager(resource, subresource)
+            cached = self._managers[key] = behavior, self._make_field_manager(resource, subresource)
         return cached[1]
 
     def replicas_paths(self, resource: Resource) -> dict[str, Path]:
         """Return the path of the replicas in each version of a scalable resource."""
-        return self._registry.behaviour(resource).replicas_paths or {resource.api_version: REPLICAS}
+        return self._registry.behavior(resource).replicas_paths or {resource.api_version: REPLICAS}
 
     def _make_field_manager(self, resource: Resource, subresource: str) -> FieldManager:
         forms = self._forms(resource)
@@ -190,8 +190,8 @@ class FieldOwnership:
             kind=resource.gvk,
             subresource=subresource,
             forms=forms,
-            ignored=self._registry.behaviour(resource).reset_fields(resource, subresource),
-            known=self._kinds[resource.group, resource.kind][1],
+            ignored=self._registry.behavior(resource).reset_fields(resource, subresource),
+            field_sets=self._kinds[resource.group, resource.kind][1],
             empty=self._empty(resource),
         )
 
@@ -270,33 +270,46 @@ class ScaleOwnership:
             subresource="scale",
             forms=forms,
             ignored=AllFieldsFilter(),
-            known=FieldSetCache(forms),
+            field_sets=FieldSetCache(forms),
             empty=empty,
         )
 
-    def update(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:
-        """Return the managed fields of the object after an update of its scale; `kept` are those before."""
+    def update(
+        self, resource: Resource, remaining_entries: Entries, old: Scale, new: Scale, *, manager: str, now: str
+    ) -> Entries:
+        """Return the managed fields of the object after an update of its scale; `remaining_entries` are those
+        before."""
         before, after = json_codec.to_value(old), json_codec.to_value(new)
-        scale_entries = self.scale_entries(resource, kept)
+        scale_entries = self.scale_entries(resource, remaining_entries)
         entries = self._managers.update(before, after, scale_entries, [], is_reset=False, manager=manager, now=now)
-        return self._merge_entries(resource, kept, entries)
+        return self._merge_entries(resource, remaining_entries, entries)
 
     def apply(
-        self, resource: Resource, kept: Entries, old: Scale, applied: Any, *, manager: str, force: bool, now: str
+        self,
+        resource: Resource,
+        managed_entries: Entries,
+        old: Scale,
+        applied: Any,
+        *,
+        manager: str,
+        force: bool,
+        now: str,
     ) -> tuple[Any, Entries]:
         """Return the value of the scale after an apply, and the managed fields of the object."""
         live = json_codec.to_value(old)
-        scale_entries = self.scale_entries(resource, kept)
+        scale_entries = self.scale_entries(resource, managed_entries)
         value, entries = self._managers.apply(live, applied, scale_entries, manager=manager, force=force, now=now)
-        return live if value is None else value, self._merge_entries(resource, kept, entries)
+        return live if value is None else value, self._merge_entries(resource, managed_entries, entries)
 
-    def scale_entries(self, resource: Resource, kept: Entries) -> Entries:
-        """Return the managed fields of a scale; `kept` are those of its object."""
-        parent = self._ownership.get_manager(resource, "").decode_entries(kept)
+    def scale_entries(self, resource: Resource, managed_entries: Entries) -> Entries:
+        """Return the managed fields of a scale; `managed_entries` are those of its object."""
+        parent = self._ownership.get_manager(resource, "").decode_entries(managed_entries)
         return self._managers.encode_entries(derive_scale_managers(parent, self._ownership.replicas_paths(resource)))
 
-    def _merge_entries(self, resource: Resource, kept: Entries, entries: Entries) -> Entries:
+    def _merge_entries(self, resource: Resource, managed_entries: Entries, entries: Entries) -> Entries:
         main = self._ownership.get_manager(resource, "")
         scale = self._managers.decode_entries(entries)
         paths = self._ownership.replicas_paths(resource)
-        return main.encode_entries(*merge_scale_managers(main.decode_entries(kept), scale, resource.api_version, paths))
+        return main.encode_entries(
+            *merge_scale_managers(main.decode_entries(managed_entries), scale, resource.api_version, paths)
+        )

@@ -120,14 +120,14 @@ class RequestMetrics:
 
     def record_termination(self, call: Call, code: int) -> None:
         """Record that the server has ended a request with a timeout, or rejected it because of its load."""
-        verb, _, *rest = self._find(call).labels
-        self._terminations.labels(verb, *rest, str(code)).inc()
+        verb, _, *other_labels = self._find(call).labels
+        self._terminations.labels(verb, *other_labels, str(code)).inc()
 
     def _sum_sli_durations(self) -> Iterator[tuple[Labels, Histogram]]:
         """Yield the durations without delays, over dry runs and other requests."""
         sums: dict[Labels, Histogram] = {}
-        for (verb, _, *rest), series in self._kept.items():
-            durations = sums.setdefault((verb, *rest), Histogram(_SLI_BUCKETS))
+        for (verb, _, *other_labels), series in self._kept.items():
+            durations = sums.setdefault((verb, *other_labels), Histogram(_SLI_BUCKETS))
             durations.add(series.duration)
             if series.delays is not None:
                 durations.add(series.delays)
@@ -137,11 +137,11 @@ class RequestMetrics:
     def watching(self, call: Call) -> Iterator[WatchCount]:
         """Record a watch that lasts as long as the block."""
         series = self._find(call)
-        verb, _, *rest = series.labels
-        open_now = self._long.labels(verb, *rest)
+        verb, _, *other_labels = series.labels
+        open_now = self._long.labels(verb, *other_labels)
         open_now.inc()
         try:
-            resource = tuple(rest[:3])
+            resource = tuple(other_labels[:3])
             yield WatchCount(self._events.labels(*resource), self._event_bytes.labels(*resource))
         finally:
             open_now.dec()

@@ -60,14 +60,14 @@ class ObjectWorkers:
         return UserWorker(self._small, "", is_limited=False)
 
     def _is_converted_by_webhook(self, resource: Resource) -> bool:
-        version = self._registry.behaviour(resource).stored_version if resource.is_custom else None
+        version = self._registry.behavior(resource).stored_version if resource.is_custom else None
         return version is not None and version.conversion.needs_request
 
     def _has_many_expressions(self, resource: Resource | None, size: int) -> bool:
         """Whether an object of that size may contain CEL expressions that take too long to compile."""
         if size <= limits.INLINE_EXPRESSIONS_BYTES or resource is None:
             return False
-        return self._registry.behaviour(resource).strategy.has_expressions
+        return self._registry.behavior(resource).strategy.has_expressions
 
 
 def _share(worker: FairWorker, user: UserInfo, size: int) -> UserWorker:

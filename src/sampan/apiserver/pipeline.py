@@ -217,17 +217,17 @@ class Pipeline:
                 return response
             serve = self._nonresource_handlers.get(call.path.split("/", 2)[1])
             return await serve(call) if serve is not None else path_not_found()
-        behaviour = self.endpoints.registry.behaviour(resource)
+        behavior = self.endpoints.registry.behavior(resource)
         is_watch = call.verb == "watch" and not call.is_classic_watch
-        if behaviour.deprecation and is_watch:  # even if only lists are supported, which have the same path
-            call.warn(behaviour.deprecation)
+        if behavior.deprecation and is_watch:  # even if only lists are supported, which have the same path
+            call.warn(behavior.deprecation)
         if resource.is_custom and _lacks_namespace(call, resource):
             return path_not_found()
         _check_verb(call, resource)
         if call.subresource not in PROXIED_SUBRESOURCES:
             _negotiate(call, resource)
-        if behaviour.deprecation and call.verb != "watch":
-            call.warn(behaviour.deprecation)
+        if behavior.deprecation and call.verb != "watch":
+            call.warn(behavior.deprecation)
         if resource.is_custom and call.verb in _CHANGES:
             await self.endpoints.compile_schema(resource)
         handler = self.handlers.find(resource, call.subresource)

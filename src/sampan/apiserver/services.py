@@ -21,7 +21,7 @@ from sampan.apiserver.nonresource.debug import DebugHandlers
 from sampan.apiserver.proxy.kubelets import FindLocalKubelet, KubeletAccess, Kubelets, find_no_kubelet
 from sampan.apiserver.proxy.upstream import UpstreamClient
 from sampan.apiserver.registry.allocation import ServiceRanges
-from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.behaviors import make_behavior
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy_services import AuthServices, StrategyServices, make_strategy_services
 from sampan.apiserver.webhooks.client import WebhookClients
@@ -84,7 +84,7 @@ def build_services(
         backend=backend,
         clock=clock,
         start_task=tasks.start,
-        make_behaviour=make_behaviour,
+        make_behavior=make_behavior,
         event_ttl_s=config.event_ttl_s,
         encryption=config.encryption,
     )

@@ -68,9 +68,9 @@ class GroupedCommand(click.Command):
     """A command whose help shows its options in groups. Options that belong to no group come last, below the heading
     `rest`."""
 
-    def __init__(self, *arguments: Any, groups: Sequence[OptionGroup], rest: str, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, groups: Sequence[OptionGroup], remainder: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._groups, self._rest = groups, rest
+        self._groups, self._rest = groups, remainder
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = {

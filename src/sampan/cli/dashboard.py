@@ -71,17 +71,17 @@ def command(
         paths = [Path(file)] if file is not None else kubeconfig.default_paths()
         _serve(_accesses(paths, contexts), port or 0, opens_browser=not no_browser)
         return
-    where = select_cluster(data_dir, cluster)
-    if where.read_note_if_running() is None:
-        raise CliError(f"cluster {where.name} is not running; `sampan up` starts it")
-    accesses = _accesses([where.kubeconfig], ())
+    directory = select_cluster(data_dir, cluster)
+    if directory.read_note_if_running() is None:
+        raise CliError(f"cluster {directory.name} is not running; `sampan up` starts it")
+    accesses = _accesses([directory.kubeconfig], ())
     if port is not None:
         _serve(accesses, port, opens_browser=not no_browser)
         return
     access = next(iter(accesses.values()))
     url = _url_with_code(access)
     click.echo(f"dashboard: {url}")
-    click.echo(f"The certificate is signed by the CA of the cluster: {where.path / 'pki' / 'ca.crt'}")
+    click.echo(f"The certificate is signed by the CA of the cluster: {directory.path / 'pki' / 'ca.crt'}")
     if not no_browser and has_browser():
         with _redirecting_file(url) as page:
             webbrowser.open(page.as_uri())

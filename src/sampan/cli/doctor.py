@@ -45,21 +45,21 @@ def command(context: click.Context, output: str, data_dir: str | None, name: str
     and --data-dir all clusters are checked. The exit code is 1 if there is an error: this machine cannot run nodes with
     containers, or a cluster does not work.
     """
-    where = find_cluster(data_dir, name)
+    directory = find_cluster(data_dir, name)
     is_selected = any(
         context.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
         for parameter in ("data_dir", "name")
     )
-    clusters = _check_clusters([where] if is_selected else list(list_clusters()))
-    check = partial(_check, where.path, output, clusters, find_busy_ports())
+    clusters = _check_clusters([directory] if is_selected else list(list_clusters()))
+    check = partial(_check, directory.path, output, clusters, find_busy_ports())
     if rootless.is_possible():  # the machine as a cluster of this user would see it
         raise SystemExit(rootless.run_inside(partial(check, rootless.shortcomings()), has_outgoing=True))
     check()
 
 
 def _check_clusters(clusters: Sequence[ClusterDir]) -> dict[str, list[CheckResult]]:
-    existing = [where for where in clusters if where.is_cluster or where.is_unreadable]
-    return {where.name: check_cluster(cluster_report(where, is_detailed=True)) for where in existing}
+    existing = [directory for directory in clusters if directory.is_cluster or directory.is_unreadable]
+    return {directory.name: check_cluster(cluster_report(directory, is_detailed=True)) for directory in existing}
 
 
 def _check(
@@ -206,16 +206,16 @@ def _check_nodes(report: ClusterReport) -> CheckResult | None:
 
 
 def _check_certificates(report: ClusterReport) -> CheckResult | None:
-    left = report.certificate_expires_s
-    if not left:
+    remaining_s = report.certificate_expires_s
+    if not remaining_s:
         return None
-    days = int(left / 86400)
-    if left > _EXPIRY_WARNING_S:
+    days = int(remaining_s / 86400)
+    if remaining_s > _EXPIRY_WARNING_S:
         return _ok("certificates", f"valid for {days} days")
     return CheckResult(
         name="certificates",
-        level=CheckLevel.WARNING if left > 0 else CheckLevel.ERROR,
-        detail=f"one expires in {days} days" if left > 0 else f"one expired {-days} days ago",
+        level=CheckLevel.WARNING if remaining_s > 0 else CheckLevel.ERROR,
+        detail=f"one expires in {days} days" if remaining_s > 0 else f"one expired {-days} days ago",
         cost="clients and kubelets are rejected when it has expired",
         remedy=f"sampan down --name {report.name} && sampan up --name {report.name} renews those of the cluster",
     )

@@ -93,5 +93,5 @@ EXIT_CODES: Sequence[ExitCode] = (
     ExitCode("1", "kubectl diff", "There are differences."),
     ExitCode("2 and more", "kubectl diff", "The comparison itself has failed."),
     ExitCode("1 to 255", "kubectl exec, run, attach", "The exit code of the command in the container."),
-    ExitCode("any", "kubectl, plug-ins", "The exit code of the plug-in on PATH."),
+    ExitCode("any", "kubectl, plugins", "The exit code of the plugin on PATH."),
 )

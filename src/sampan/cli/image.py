@@ -23,9 +23,9 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 class _ClusterImageStore(ImageStore):
     """The image store of a cluster, which may be running."""
 
-    def __init__(self, where: ClusterDir) -> None:
-        super().__init__(where.images)
-        self._where = where
+    def __init__(self, directory: ClusterDir) -> None:
+        super().__init__(directory.images)
+        self._where = directory
 
     def prune_unless_running(self) -> None:
         """Delete unused content unless the cluster is running: only its kubelet knows which images containers use."""

@@ -88,41 +88,43 @@ def command(**options: Any) -> None:
     `sampan down`; its pods keep running when it is stopped with Ctrl-C. `sampan leave` undoes everything.
     """
     began = time.monotonic()
-    where = cluster_dir(options["data_dir"], options["name"])
-    where.check()
-    if where.is_cluster and not where.is_joined:
-        raise CliError(f"--data-dir: {where.path} is that of a cluster of this machine; --name names another directory")
-    if (note := where.read_note_if_running()) is not None and not is_exiting(note.pid):
+    directory = cluster_dir(options["data_dir"], options["name"])
+    directory.check()
+    if directory.is_cluster and not directory.is_joined:
+        raise CliError(
+            f"--data-dir: {directory.path} is that of a cluster of this machine; --name names another directory"
+        )
+    if (note := directory.read_note_if_running()) is not None and not is_exiting(note.pid):
         click.echo(
             f"{note.nodes} is already running (pid {note.pid}); `sampan down` stops it, `sampan leave` undoes it"
         )
         return
     set_up_logs(options["verbosity"])
-    record = _prepare(where, options)
+    record = _prepare(directory, options)
     if options["is_detached"]:
-        words = ["join", "--no-detach", "--data-dir", str(where.path), "--name", options["name"]]
-        note = detached_process.start(where, [*words, "-v", str(options["verbosity"])])
+        words = ["join", "--no-detach", "--data-dir", str(directory.path), "--name", options["name"]]
+        note = detached_process.start(directory, [*words, "-v", str(options["verbosity"])])
         _report(note, time.monotonic() - began)
-        click.echo(f"  log    {where.log}")
+        click.echo(f"  log    {directory.log}")
         return
-    _run(where, options["name"], record, began)
+    _run(directory, options["name"], record, began)
 
 
-def _run(where: ClusterDir, name: str, record: JoinRecord, began: float) -> None:
+def _run(directory: ClusterDir, name: str, record: JoinRecord, began: float) -> None:
     from sampan.cli.joined_node import JoinedNode
 
-    lock = acquire_lock(where, makes_file=True)
+    lock = acquire_lock(directory, makes_file=True)
     try:
-        where.remove_note()
+        directory.remove_note()
 
         def on_ready(note: RunningCluster) -> None:
-            where.write_note(note)
-            register_cluster(name, where.path)
+            directory.write_note(note)
+            register_cluster(name, directory.path)
             _report(note, time.monotonic() - began)
 
-        run_loop(JoinedNode(where=where, name=name, record=record, on_ready=on_ready).run())
+        run_loop(JoinedNode(directory=directory, name=name, record=record, on_ready=on_ready).run())
     finally:
-        where.remove_note()
+        directory.remove_note()
         lock.release()
 
 
@@ -134,28 +136,28 @@ def _report(note: RunningCluster, took_s: float) -> None:
 # -- preparation -----------------------------------------------------------------------------------------------------
 
 
-def _prepare(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
+def _prepare(directory: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     """Return the record of the node, after joining the cluster if this machine has not done so. A join that fails
     leaves nothing behind."""
-    record = read_record(where.join_record)
-    if record is not None and _has_certificate(where, record):
+    record = read_record(directory.join_record)
+    if record is not None and _has_certificate(directory, record):
         changed = _with_options(record, options)
         if changed != record:
-            write_record(where.join_record, changed)
+            write_record(directory.join_record, changed)
         return changed
-    undo = where.make()
+    undo = directory.make()
     try:
-        return _join(where, options)
+        return _join(directory, options)
     except BaseException:
         undo()
         raise
 
 
-def _has_certificate(where: ClusterDir, record: JoinRecord) -> bool:
+def _has_certificate(directory: ClusterDir, record: JoinRecord) -> bool:
     from sampan.cli.joined_node import JoinedNodeFiles
     from sampan.machinery.pki.certificates import common_name, expiry
 
-    pair = JoinedNodeFiles(where).client_pair()
+    pair = JoinedNodeFiles(directory).client_pair()
     is_own = pair is not None and common_name(pair.certificate) == f"system:node:{record.node}"
     return is_own and pair is not None and expiry(pair.certificate) > time.time()
 
@@ -177,7 +179,7 @@ def _with_options(record: JoinRecord, options: Mapping[str, Any]) -> JoinRecord:
     return msgspec.structs.replace(record, **changes)
 
 
-def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
+def _join(directory: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     """Check the machine and the server, request the client certificate, and write the files that the node needs to
     run."""
     from sampan.cli.flags.nodes import find_usable_runtime
@@ -196,7 +198,7 @@ def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     if choice is None:
         raise CliError(f"--runtime: {why_not}")
     ignored = _parse_ignored_checks(options["ignore_checks"])
-    _report_checks([*_machine_checks(where), preflight.check_ports(preflight.used_ports([port]))], ignored)
+    _report_checks([*_machine_checks(directory), preflight.check_ports(preflight.used_ports([port]))], ignored)
     link = preflight.read_link(server)
     discovered = _discover(server, token, options["ca_file"])
     # check the clock first: if it is wrong, valid certificates are rejected
@@ -222,10 +224,10 @@ def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
         node_ip=_node_ip(options["node_ip"]) if options["node_ip"] else "",
         port=port,
     )
-    where.pki.mkdir(mode=0o700, exist_ok=True)
-    write_private(JoinedNodeFiles(where).ca, discovered.ca_pem)
-    CertificateStore(where.pki, CLIENT_CERTIFICATE).write(pair, time.time())
-    write_record(where.join_record, record)
+    directory.pki.mkdir(mode=0o700, exist_ok=True)
+    write_private(JoinedNodeFiles(directory).ca, discovered.ca_pem)
+    CertificateStore(directory.pki, CLIENT_CERTIFICATE).write(pair, time.time())
+    write_record(directory.join_record, record)
     return record
 
 
@@ -246,11 +248,11 @@ def _discover(server: ServerAddress, token: JoinToken, ca_file: str | None) -> A
     return discovery.DiscoveredCluster(ca_pem=ca_pem, server_time=response.server_time)
 
 
-def _machine_checks(where: ClusterDir) -> list[CheckResult]:
+def _machine_checks(directory: ClusterDir) -> list[CheckResult]:
     from sampan.cluster.machine.machine_checks import check_machine
     from sampan.cluster.machine.machine_state import read_state
 
-    results = check_machine(asyncio.run(read_state(where.path)))
+    results = check_machine(asyncio.run(read_state(directory.path)))
     return [result for result in results if result.name in _MACHINE_CHECKS]
 
 

@@ -115,10 +115,10 @@ class JoinedNode:
     the node are restarted with the new address, and its containers keep running."""
 
     def __init__(
-        self, *, where: ClusterDir, name: str, record: JoinRecord, on_ready: Callable[[RunningCluster], None]
+        self, *, directory: ClusterDir, name: str, record: JoinRecord, on_ready: Callable[[RunningCluster], None]
     ) -> None:
-        self._where, self._name, self._record, self._on_ready = where, name, record, on_ready
-        self._files, self._clock, self._locks = JoinedNodeFiles(where), RealClock(), HostLocks()
+        self._where, self._name, self._record, self._on_ready = directory, name, record, on_ready
+        self._files, self._clock, self._locks = JoinedNodeFiles(directory), RealClock(), HostLocks()
         self._began = time.time()
 
     async def run(self) -> None:

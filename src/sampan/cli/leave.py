@@ -37,44 +37,50 @@ def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> 
 
     All pods of the node are stopped, its Node object is deleted, and links, routes, rules and files are removed.
     """
-    where = find_cluster(data_dir, name)
-    record = read_record(where.join_record)
+    directory = find_cluster(data_dir, name)
+    record = read_record(directory.join_record)
     if record is None:
-        raise CliError(f"{where.path}: this machine has not joined a cluster")
+        raise CliError(f"{directory.path}: this machine has not joined a cluster")
     timeout_s = parsers.positive_s("--timeout", timeout)
     if is_drained:
-        _drain(where, record, timeout_s)
-    stop(where)
-    stop_abandoned_nodes(where)
-    asyncio.run(JoinedNode(where=where, name=name, record=record, on_ready=lambda note: None).remove_network())
-    _delete_node(where, record)
-    kept = remove_data(where)
+        _drain(directory, record, timeout_s)
+    stop(directory)
+    stop_abandoned_nodes(directory)
+    asyncio.run(JoinedNode(directory=directory, name=name, record=record, on_ready=lambda note: None).remove_network())
+    _delete_node(directory, record)
+    remaining_files = remove_data(directory)
     click.echo(f"node {record.node} has left {record.server}")
-    if kept:
-        click.echo(f"{where.path} has files that are not the node's, and stays: {', '.join(kept)}", err=True)
+    if remaining_files:
+        click.echo(
+            f"{directory.path} has files that are not the node's, and stays: {', '.join(remaining_files)}", err=True
+        )
 
 
-def _drain(where: ClusterDir, record: JoinRecord, timeout_s: float) -> None:
-    if where.read_note_if_running() is None:
+def _drain(directory: ClusterDir, record: JoinRecord, timeout_s: float) -> None:
+    if directory.read_note_if_running() is None:
         raise CliError("--drain: the node is not running, and its pods cannot end; `sampan join -d` starts it")
-    if left := _run_with_client(where, record, lambda client: drain(client, record.node, timeout_s), timeout_s + 30):
-        raise CliError(f"--drain: still running after {timeout_s:g} s: {', '.join(left)}; the node stays cordoned")
+    if remaining_pods := _run_with_client(
+        directory, record, lambda client: drain(client, record.node, timeout_s), timeout_s + 30
+    ):
+        raise CliError(
+            f"--drain: still running after {timeout_s:g} s: {', '.join(remaining_pods)}; the node stays cordoned"
+        )
 
 
-def _delete_node(where: ClusterDir, record: JoinRecord) -> None:
+def _delete_node(directory: ClusterDir, record: JoinRecord) -> None:
     """Delete the Node object. A cluster that is gone does not keep the machine from being cleaned up."""
     try:
-        _run_with_client(where, record, lambda client: delete_node(client, record.node), _DELETE_TIMEOUT_S)
+        _run_with_client(directory, record, lambda client: delete_node(client, record.node), _DELETE_TIMEOUT_S)
     except (errors.ApiError, ConnectionFailed, TimeoutError, JoinError) as error:
         advice = f"on the cluster: kubectl delete node {record.node}"
         click.echo(f"Warning: cannot delete the Node object ({error or 'timeout'}); {advice}", err=True)
 
 
 def _run_with_client(
-    where: ClusterDir, record: JoinRecord, work: Callable[[Client], Awaitable[T]], timeout_s: float
+    directory: ClusterDir, record: JoinRecord, work: Callable[[Client], Awaitable[T]], timeout_s: float
 ) -> T:
     async def main() -> T:
-        async with HttpTransport(JoinedNodeFiles(where).access(record)) as transport, asyncio.timeout(timeout_s):
+        async with HttpTransport(JoinedNodeFiles(directory).access(record)) as transport, asyncio.timeout(timeout_s):
             return await work(Client(transport=transport, clock=RealClock(), component="sampan-leave"))
 
     return asyncio.run(main())

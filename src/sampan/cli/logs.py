@@ -47,9 +47,9 @@ def command(
 
     COMPONENT selects the lines of one component: apiserver, controllers, scheduler, kubelet, proxy, dns or network.
     """
-    where = select_cluster(data_dir, cluster)
+    directory = select_cluster(data_dir, cluster)
     selects = LogFilter(component, only_warnings=only_warnings)
-    with _open(where) as log:
+    with _open(directory) as log:
         lines: Iterator[bytes] | deque[bytes] = (line for line in _lines(log) if selects.accepts(line))
         for line in deque(lines, maxlen=tail) if tail is not None else lines:
             click.echo(line, nl=False)
@@ -57,7 +57,7 @@ def command(
             for line in _lines(log):
                 if selects.accepts(line):
                     click.echo(line, nl=False)
-            if where.read_note_if_running() is None:
+            if directory.read_note_if_running() is None:
                 return
             time.sleep(_POLL_S)
 
@@ -78,8 +78,8 @@ class LogFilter:
         return self._is_accepted
 
 
-def _open(where: ClusterDir) -> BinaryIO:
-    path: Path = where.log
+def _open(directory: ClusterDir) -> BinaryIO:
+    path: Path = directory.log
     try:
         return path.open("rb")
     except FileNotFoundError:

@@ -90,9 +90,9 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, cluster
         if runtime != hollow_nodes.HOLLOW:
             node.metadata.annotations[hollow_nodes.RUNTIME], node.status = runtime, NodeStatus()
         session.send("POST", _NODES, body=json.encode(node))
-    for node_name, at in began.items():
+    for node_name, position in began.items():
         _wait_until_ready(session, node_name)
-        click.echo(f"node {node_name} is ready ({time.monotonic() - at:.2f} s)")
+        click.echo(f"node {node_name} is ready ({time.monotonic() - position:.2f} s)")
 
 
 @command.command("remove")
@@ -145,9 +145,9 @@ def list_nodes(data_dir: str | None, cluster: str | None, output: str | None) ->
     session = _open(data_dir, cluster)
     table = session.get(_NODES, {"includeObject": "Metadata"}, accept=TABLE)
     definitions = table["columnDefinitions"]
-    shown = [at for at, column in enumerate(definitions) if output == "wide" or not column["priority"]]
-    columns = [definitions[at]["name"].upper() for at in shown]
-    rows = [[cell_text(cells[at]) for at in shown] for cells in map(_cells, table.get("rows") or [])]
+    shown = [position for position, column in enumerate(definitions) if output == "wide" or not column["priority"]]
+    columns = [definitions[position]["name"].upper() for position in shown]
+    rows = [[cell_text(cells[position]) for position in shown] for cells in map(_cells, table.get("rows") or [])]
     if not rows:
         click.echo("there are no nodes; `sampan node add` adds one")
         return
@@ -167,11 +167,11 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 
 
 def _open(data_dir: str | None, cluster: str | None) -> Session:
-    where = select_cluster(data_dir, cluster)
-    if where.read_note_if_running() is None:
-        raise CliError(f"{where.name} is not running; `sampan up` starts it")
+    directory = select_cluster(data_dir, cluster)
+    if directory.read_note_if_running() is None:
+        raise CliError(f"{directory.name} is not running; `sampan up` starts it")
     try:
-        session = Session(kubeconfig.load(where.kubeconfig), "default")
+        session = Session(kubeconfig.load(directory.kubeconfig), "default")
     except kubeconfig.KubeconfigError as error:
         raise CliError(str(error)) from None
     click.get_current_context().call_on_close(session.close)

@@ -99,10 +99,10 @@ def install_command(
       sampan service install --name lab -- --nodes 3 --runtime hollow
       sampan service install --print
     """
-    where, service = cluster_dir(data_dir, name), ClusterService(name, is_user)
-    where.check()
+    directory, service = cluster_dir(data_dir, name), ClusterService(name, is_user)
+    directory.check()
     _check_up_flags(up_flags)
-    text = unit_text(_settings(where, name, is_user, up_flags))
+    text = unit_text(_settings(directory, name, is_user, up_flags))
     if only_prints:
         click.echo(text, nl=False)
         return
@@ -111,9 +111,14 @@ def install_command(
     if not is_user and os.geteuid() != 0:
         raise CliError("--system: a service of the system needs root: sudo sampan service install")
     service.systemctl("--version")  # fail before anything is written if systemctl is missing
-    if not no_start and not service.is_installed() and where.is_cluster and where.read_note_if_running() is not None:
+    if (
+        not no_start
+        and not service.is_installed()
+        and directory.is_cluster
+        and directory.read_note_if_running() is not None
+    ):
         raise CliError(f"--name: {name} is running; `sampan down --name {name}` stops it, then install the service")
-    where.make()  # a hardened service cannot create the data directory
+    directory.make()  # a hardened service cannot create the data directory
     service.path.parent.mkdir(parents=True, exist_ok=True)
     write_private(service.path, text.encode())
     service.path.chmod(_MODE)
@@ -145,19 +150,19 @@ def _check_up_flags(words: Sequence[str]) -> None:
         pass
 
 
-def _settings(where: ClusterDir, name: str, is_user: bool, up_flags: Sequence[str]) -> ServiceSettings:
-    own = ["--name", name, "--data-dir", str(where.path)]
+def _settings(directory: ClusterDir, name: str, is_user: bool, up_flags: Sequence[str]) -> ServiceSettings:
+    own = ["--name", name, "--data-dir", str(directory.path)]
     return ServiceSettings(
         cluster=name,
-        data_dir=where.path,
+        data_dir=directory.path,
         command=[sys.executable, "-m", "sampan", "up", *own, *up_flags],
         is_user=is_user,
-        runs_containers=_runs_containers(where, up_flags),
+        runs_containers=_runs_containers(directory, up_flags),
         writes_elsewhere=any(word.startswith(_OUTPUT_FLAGS) for word in up_flags),
     )
 
 
-def _runs_containers(where: ClusterDir, up_flags: Sequence[str]) -> bool:
+def _runs_containers(directory: ClusterDir, up_flags: Sequence[str]) -> bool:
     """Whether the nodes of the cluster need rights on the machine, which a hardened service lacks."""
     from sampan.cli.local_cluster.remembered_flags import read_flags
     from sampan.cli.up import command as up
@@ -168,7 +173,7 @@ def _runs_containers(where: ClusterDir, up_flags: Sequence[str]) -> bool:
             for name, value in context.params.items()
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT
         }
-    options = read_flags(where.flags) | explicit
+    options = read_flags(directory.flags) | explicit
     return not (options.get("runtime") == "hollow" or options.get("nodes") == 0)
 
 
@@ -206,12 +211,12 @@ def _cluster_text(note: RunningCluster | None, *, is_active: bool) -> str:
 @_user_option
 def status_command(data_dir: str | None, name: str, is_user: bool) -> None:
     """Show the service of a cluster. The exit code is 1 unless it is active."""
-    where, service = cluster_dir(data_dir, name), ClusterService(name, is_user)
+    directory, service = cluster_dir(data_dir, name), ClusterService(name, is_user)
     if not service.is_installed():
         raise CliError(f"there is no service: {service.path} does not exist{_other_hint(service)}")
     active = service.systemctl("is-active", service.unit).stdout.strip() or "unknown"
     enabled = service.systemctl("is-enabled", service.unit).stdout.strip() or "unknown"
-    note = where.read_note_if_running() if where.is_cluster else None
+    note = directory.read_note_if_running() if directory.is_cluster else None
     click.echo(f"{service.unit}: {active}, {enabled}")
     click.echo(f"  unit     {service.path}")
     click.echo(f"  cluster  {_cluster_text(note, is_active=active == 'active')}")

@@ -256,11 +256,11 @@ def _cluster(options: Mapping[str, Any]) -> ClusterAccess:
             access = load(Path(options["kubeconfig_path"]))
             url = urlsplit(access.server)
             return ClusterAccess(access=access, address=url.netloc if url.port else f"{url.netloc}:443")
-        where = select_cluster(options["data_dir"], options["cluster"])
-        note = where.read_note_if_running()
-        if note is None or where.is_joined:
-            raise CliError(f"{where.name} is not a cluster that runs on this machine; `sampan up` starts one")
-        access = load(where.kubeconfig)
+        directory = select_cluster(options["data_dir"], options["cluster"])
+        note = directory.read_note_if_running()
+        if note is None or directory.is_joined:
+            raise CliError(f"{directory.name} is not a cluster that runs on this machine; `sampan up` starts one")
+        access = load(directory.kubeconfig)
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None
     if not note.url:

@@ -128,7 +128,7 @@ _GROUPS = (
 )
 
 
-@click.command("up", cls=GroupedCommand, groups=_GROUPS, rest="API server, as kube-apiserver")
+@click.command("up", cls=GroupedCommand, groups=_GROUPS, remainder="API server, as kube-apiserver")
 @cluster_options
 @profile_option
 @click.option(
@@ -182,26 +182,26 @@ def command(**options: Any) -> None:
     runtime, components, port and address ranges.
     """
     began = process_start()
-    where = cluster_dir(options["data_dir"], options["name"])
-    where.check()
+    directory = cluster_dir(options["data_dir"], options["name"])
+    directory.check()
     if options["kubeconfig_out"]:
         parsers.output_file("--kubeconfig-out", options["kubeconfig_out"])
-    if where.is_joined:
-        raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
-    check_version(where)
+    if directory.is_joined:
+        raise CliError(f"--data-dir: {directory.path} is that of a node that joined a cluster; --name starts a cluster")
+    check_version(directory)
     if options["is_detached"]:
-        note = _start_detached(where, where.make(), shows_steps=not options["profile"])
+        note = _start_detached(directory, directory.make(), shows_steps=not options["profile"])
         if note is not None:
-            _report(where, options, note, time.monotonic() - began)
+            _report(directory, options, note, time.monotonic() - began)
             return
-    completed = RememberedFlags(where.flags, NetworkNamespace()).complete(options, forgets=options["forget_flags"])
+    completed = RememberedFlags(directory.flags, NetworkNamespace()).complete(options, forgets=options["forget_flags"])
     if reason := rootless.reason_to_run_again(completed):
         click.echo(reason)
         rootless.run_again([*sys.argv[1:], "--no-detach"])
-    _run(where, options, began, where.make())
+    _run(directory, options, began, directory.make())
 
 
-def _report(where: ClusterDir, options: dict[str, Any], note: RunningCluster, took_s: float) -> None:
+def _report(directory: ClusterDir, options: dict[str, Any], note: RunningCluster, took_s: float) -> None:
     """Print the description of a cluster that started in the background. With a profile, which scripts use, print one
     line."""
     if options["profile"]:
@@ -209,43 +209,43 @@ def _report(where: ClusterDir, options: dict[str, Any], note: RunningCluster, to
         return
     print_ready(note, took_s)
     sudo = "" if sudo_user() is None else "sudo "
-    click.echo(f"  log    {where.log}\n  stop   {sudo}sampan down{_format_cluster_flag(options)}")
+    click.echo(f"  log    {directory.log}\n  stop   {sudo}sampan down{_format_cluster_flag(options)}")
 
 
-def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
+def _run(directory: ClusterDir, options: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
     """Run the cluster in this process. `undo` is called if it fails to start."""
-    lock = acquire_lock(where, makes_file=True)
+    lock = acquire_lock(directory, makes_file=True)
     is_up = False
     merged = _find_user_kubeconfig() if options["merge_kubeconfig"] else None
     try:
-        where.remove_note()  # the process ID in an old note may be that of another process now
+        directory.remove_note()  # the process ID in an old note may be that of another process now
         outer = rootless.outer_process()
-        remembered = RememberedFlags(where.flags, outer.network if outer is not None else NetworkNamespace())
+        remembered = RememberedFlags(directory.flags, outer.network if outer is not None else NetworkNamespace())
         set_up_logs(options["verbosity"])
-        completed, config = _complete(where, remembered, options, outer)
+        completed, config = _complete(directory, remembered, options, outer)
 
-        kept: list[Assembly] = []
+        assemblies: list[Assembly] = []
 
         async def on_ready(cluster: Assembly) -> None:
             nonlocal is_up
-            kept.append(cluster)  # keep the objects of the cluster from being freed before the lock is released
+            assemblies.append(cluster)  # keep the objects of the cluster from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
-            note = describe_cluster(where, options["name"], cluster, nodes, outer)
+            note = describe_cluster(directory, options["name"], cluster, nodes, outer)
             if note.pods_warning:
                 log.warning("%s", note.pods_warning)
             note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
-            write = partial(_write_kubeconfigs, where, completed, note.url or note.insecure_url, merged)
+            write = partial(_write_kubeconfigs, directory, completed, note.url or note.insecure_url, merged)
             write()
             names = server_names(completed, config.server.service_cluster_ip_range)
-            config.renewals.add(PkiRenewal(pki=Pki(where.pki), names=names, on_renewed=write))
-            register_cluster(options["name"], where.path)
+            config.renewals.add(PkiRenewal(pki=Pki(directory.pki), names=names, on_renewed=write))
+            register_cluster(options["name"], directory.path)
             remembered.save()
             try:
-                write_version(where)
-                where.write_note(note)  # the last file: a process in the foreground waits for it
+                write_version(directory)
+                directory.write_note(note)  # the last file: a process in the foreground waits for it
             except OSError as error:  # with a full disk the cluster can run, and objects can be deleted
-                log.warning("cannot record the running process in %s: %s", where.path, error.strerror)
-            where.hand_over()
+                log.warning("cannot record the running process in %s: %s", directory.path, error.strerror)
+            directory.hand_over()
             is_up = True
             print_ready(note, time.monotonic() - began)
 
@@ -258,9 +258,9 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             except PortInUseError:  # another program has taken the port since it was chosen
                 if is_last or not remembered.has_chosen_port:
                     raise
-                completed, config = _complete(where, remembered, options, outer)
+                completed, config = _complete(directory, remembered, options, outer)
     finally:
-        where.remove_note()
+        directory.remove_note()
         if is_up and merged is not None:
             kubeconfig.unmerge(merged, options["name"])
         if not is_up:
@@ -270,20 +270,20 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
 
 
 def _complete(
-    where: ClusterDir, remembered: RememberedFlags, options: dict[str, Any], outer: OuterProcess | None
+    directory: ClusterDir, remembered: RememberedFlags, options: dict[str, Any], outer: OuterProcess | None
 ) -> tuple[dict[str, Any], ClusterConfig]:
     """Return the options with remembered values and a free port, and the configuration of the cluster."""
     completed = remembered.complete(options, forgets=options["forget_flags"])
-    return completed, _config(where, completed, outer)
+    return completed, _config(directory, completed, outer)
 
 
-def _start_detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> RunningCluster | None:
+def _start_detached(directory: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> RunningCluster | None:
     """Start the cluster in the background. Return None in the new process, which has to run the cluster."""
-    lock = acquire_lock(where)
+    lock = acquire_lock(directory)
     lock.release()
-    where.remove_note()
+    directory.remove_note()
     try:
-        return detached_process.fork(where, shows_steps=shows_steps)
+        return detached_process.fork(directory, shows_steps=shows_steps)
     except detached_process.ClusterStartFailed:
         if lock.acquire():
             undo()
@@ -291,18 +291,18 @@ def _start_detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps:
         raise
 
 
-def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | None) -> ClusterConfig:
+def _config(directory: ClusterDir, options: dict[str, Any], outer: OuterProcess | None) -> ClusterConfig:
     options = {**options, **(rootless.inner_options(options) if outer is not None else {})}
     components = parsers.names("--components", options["components"], COMPONENTS)
     if APISERVER not in components:
         raise CliError(f"--components: {APISERVER} cannot be left out")
-    nodes = nodes_config(options, components, where)
-    pki = Pki(where.pki)
+    nodes = nodes_config(options, components, directory)
+    pki = Pki(directory.pki)
     try:
         names = server_names(options, options["service_cluster_ip_range"])
         pki.ensure(names=names, now=time.time())
     except ValueError as error:
-        raise CliError(f"--data-dir: {where.pki} has a certificate or key that cannot be used: {error}") from None
+        raise CliError(f"--data-dir: {directory.pki} has a certificate or key that cannot be used: {error}") from None
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     server = server_config(options, tls=tls, addresses=server_addresses(options, nodes))
     kubelets = server.kubelets or KubeletAccess()
@@ -322,7 +322,7 @@ def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | No
     server = with_front_proxy(server, pki)
     store = store_config(options)
     if not store.etcd_servers and options["store"] == "sqlite":
-        store = dataclasses.replace(store, sqlite=where.database)
+        store = dataclasses.replace(store, sqlite=directory.database)
     return ClusterConfig(
         server=server,
         store=store,
@@ -333,13 +333,13 @@ def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | No
         nodes=nodes,
         kubelet_address=kubelet_address(options),
         machine_network=outer.network if outer is not None else NetworkNamespace(),
-        controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(options)},
+        controller_settings={"local_volume_root": str(directory.volumes), **node_controller_settings(options)},
         has_default_storage_class=KUBELET in components,
         scheduler=scheduler_settings("--scheduler-config", options),
         leader_election=_election(options, store),
         dns=dns_config(options),
         ingress=ingress_config(options, components, nodes),
-        dashboard=DashboardConfig(cluster_name=options["name"], sessions=where.dashboard_sessions),
+        dashboard=DashboardConfig(cluster_name=options["name"], sessions=directory.dashboard_sessions),
     )
 
 
@@ -367,8 +367,8 @@ def _find_user_kubeconfig() -> Path:
     return Path(named[0]).absolute() if named else home / ".kube/config"
 
 
-def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str, merged: Path | None) -> None:
-    pki = Pki(where.pki)
+def _write_kubeconfigs(directory: ClusterDir, options: dict[str, Any], url: str, merged: Path | None) -> None:
+    pki = Pki(directory.pki)
     config = kubeconfig.admin_config(
         name=options["name"],
         url=url,
@@ -376,8 +376,8 @@ def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str, mer
         certificate=pki.certificate(ADMIN).read_bytes(),
         key=pki.key(ADMIN).read_bytes(),
     )
-    kubeconfig.write(where.kubeconfig, config)
-    where.hand_over()
+    kubeconfig.write(directory.kubeconfig, config)
+    directory.hand_over()
     if options["kubeconfig_out"]:
         kubeconfig.write(Path(options["kubeconfig_out"]), config)
         hand_over([Path(options["kubeconfig_out"])])

@@ -33,21 +33,21 @@ def command(data_dir: str | None, cluster: str | None, output: str) -> None:
     Nothing is changed: `sampan up` upgrades the data of a cluster when it starts it. The exit code is 1 if this version
     cannot use them.
     """
-    where = select_cluster(data_dir, cluster)
-    if not where.is_cluster:
-        raise CliError(f"--name: there is no cluster in {where.path}; `sampan status` lists the clusters")
-    recorded = read_version(where)
+    directory = select_cluster(data_dir, cluster)
+    if not directory.is_cluster:
+        raise CliError(f"--name: there is no cluster in {directory.path}; `sampan status` lists the clusters")
+    recorded = read_version(directory)
     report = {
-        "cluster": where.name,
-        "dataDir": str(where.path),
+        "cluster": directory.name,
+        "dataDir": str(directory.path),
         "writtenBy": recorded.version,
         "thisVersion": __version__,
         "dataFormat": recorded.format,
         "newestDataFormat": DATA_FORMAT,
-        "storeFormat": store_format(where.database),
+        "storeFormat": store_format(directory.database),
         "newestStoreFormat": len(STEPS),
         "notes": notes_since(recorded.version),
-        "problem": data_problem(where) or _store_problem(store_format(where.database)),
+        "problem": data_problem(directory) or _store_problem(store_format(directory.database)),
     }
     if output == "json":
         click.echo(as_json(report))

@@ -12,7 +12,7 @@ from os import geteuid
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from sampan.apiserver.registry.kinds import find_behaviour
+from sampan.apiserver.registry.kinds import find_behavior
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
 from sampan.apiserver.services import ProcessComponents
@@ -505,7 +505,7 @@ def _preload_scheduler() -> None:
 
     preload()
     for group, plural in _SCHEDULED_KINDS:
-        find_behaviour(group, plural)
+        find_behavior(group, plural)
     for module in ("scheduler", "metrics", "explain.explain_endpoint"):
         import_module(f"sampan.scheduler.{module}")
 

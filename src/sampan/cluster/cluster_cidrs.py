@@ -23,9 +23,9 @@ def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
     """Return the cluster CIDR. It is saved in `root`, the directory with the data of the nodes."""
     file = root / _FILE if root is not None else None
     if file is not None and file.exists():
-        kept = file.read_text().strip()
-        locks.acquire(kept)
-        return kept
+        stored_cidr = file.read_text().strip()
+        locks.acquire(stored_cidr)
+        return stored_cidr
     from sampan.network.pods import free_cidr
 
     others = _cidrs_of_other_clusters(root) if root is not None else set()
@@ -48,9 +48,9 @@ def node_cidr(root: Path, locks: HostLocks) -> str:
     from sampan.network.pods import free_cidr
 
     file, bridge = root / _NODE_FILE, bridge_of_nodes(root)
-    kept = [file.read_text().strip()] if file.exists() else []
-    cidr = free_cidr([*kept, *rotate_candidates(_NODE_CIDRS, str(root))], bridge, locks.acquire)
-    if [cidr] != kept:
+    stored_cidrs = [file.read_text().strip()] if file.exists() else []
+    cidr = free_cidr([*stored_cidrs, *rotate_candidates(_NODE_CIDRS, str(root))], bridge, locks.acquire)
+    if [cidr] != stored_cidrs:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_durably(file, f"{cidr}\n".encode(), mode=0o644)
     return cidr

@@ -70,58 +70,64 @@ class Pki:
     def ensure(self, *, names: Sequence[str], now: float) -> None:
         """Create certificates that are missing, about to expire, or lack one of the server's `names`."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        kept = self._read_summaries()
+        summaries = self._read_summaries()
         called = sorted(names)
         every = [name for ca, signed in _SIGNED.items() for name in (ca, *signed)]
-        bad = [name for name in every if not self._is_good(name, kept, now, names=called if name == SERVER else ())]
+        bad = [
+            name for name in every if not self._is_good(name, summaries, now, names=called if name == SERVER else ())
+        ]
         if bad:
-            self._make(bad, kept, called, now)
+            self._make(bad, summaries, called, now)
 
     def renewal_time(self) -> float:
         """Return the time at which the first certificate should be renewed."""
         return min((certificate.expiry for certificate in self._read_summaries().values()), default=0) - BEFORE_S
 
-    def _is_good(self, name: str, kept: dict[str, _CertificateSummary], now: float, names: Sequence[str] = ()) -> bool:
-        certificate = kept.get(name)
+    def _is_good(
+        self, name: str, summaries: dict[str, _CertificateSummary], now: float, names: Sequence[str] = ()
+    ) -> bool:
+        certificate = summaries.get(name)
         files = self.certificate(name).exists() and self.key(name).exists()
         if certificate is None or not files or certificate.subject != _SUBJECTS.get(name, ""):
             return False
         return certificate.expiry - now > BEFORE_S and set(names) <= set(certificate.names)
 
-    def _make(self, bad: Sequence[str], kept: dict[str, _CertificateSummary], names: list[str], now: float) -> None:
+    def _make(
+        self, bad: Sequence[str], summaries: dict[str, _CertificateSummary], names: list[str], now: float
+    ) -> None:
         from sampan.machinery.pki.certificates import make_key
 
         for ca in _SIGNED:
-            self._make_signed(ca, bad, kept, names, now)
+            self._make_signed(ca, bad, summaries, names, now)
         if not self.key(ACCOUNTS).exists():
-            self._write(ACCOUNTS, make_key(), kept, float("inf"), [])
-        write_private(self.directory / "kept.json", msgspec.json.encode(kept))
+            self._write(ACCOUNTS, make_key(), summaries, float("inf"), [])
+        write_private(self.directory / "kept.json", msgspec.json.encode(summaries))
 
     def _make_signed(
-        self, by: str, bad: Sequence[str], kept: dict[str, _CertificateSummary], names: list[str], now: float
+        self, by: str, bad: Sequence[str], summaries: dict[str, _CertificateSummary], names: list[str], now: float
     ) -> None:
         """Create a CA if necessary, and the certificates that it signs."""
         from sampan.machinery.pki import certificates as made
 
         if by in bad:
-            is_known = self.key(by).exists() and by in kept
+            is_known = self.key(by).exists() and by in summaries
             ca = made.make_ca(_CA_NAMES[by], now=now, key=self.key(by).read_bytes() if is_known else None)
-            self._write(by, ca, kept, made.expiry(ca.certificate), [])
+            self._write(by, ca, summaries, made.expiry(ca.certificate), [])
             bad = bad if is_known else _SIGNED[by]
         ca = made.KeyPair(self.certificate(by).read_bytes(), self.key(by).read_bytes())
         requests = _requests(names)
         for name in _SIGNED[by]:
             if name in bad:
                 pair = made.issue(ca, requests[name], now=now)
-                self._write(name, pair, kept, made.expiry(pair.certificate), names if name == SERVER else [])
+                self._write(name, pair, summaries, made.expiry(pair.certificate), names if name == SERVER else [])
 
     def _write(
-        self, name: str, pair: KeyPair, kept: dict[str, _CertificateSummary], expiry: float, names: list[str]
+        self, name: str, pair: KeyPair, summaries: dict[str, _CertificateSummary], expiry: float, names: list[str]
     ) -> None:
         write_private(self.certificate(name), pair.certificate)
         write_private(self.key(name), pair.key)
         if expiry != float("inf"):
-            kept[name] = _CertificateSummary(expiry, names, _SUBJECTS.get(name, ""))
+            summaries[name] = _CertificateSummary(expiry, names, _SUBJECTS.get(name, ""))
 
     def _read_summaries(self) -> dict[str, _CertificateSummary]:
         try:

@@ -30,11 +30,11 @@ def policy_config(text: str) -> SchedulerConfig:
     return config_of(parse_policy(text))
 
 
-async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConfig:
+async def policy_of_map(client: Client, source_config_map: tuple[str, str]) -> SchedulerConfig:
     """Read the policy in a ConfigMap. Raise ClusterError if it is invalid, and ApiError if it cannot be read."""
     from sampan.api.types.core_v1 import ConfigMap
 
-    namespace, name = where
+    namespace, name = source_config_map
     flag = f"--policy-configmap: {namespace}/{name}"
     config_map = await client.for_kind(ConfigMap).get(name, namespace)
     if POLICY_KEY not in config_map.data:
@@ -42,8 +42,8 @@ async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConf
     return parse_and_check_config(flag, config_map.data[POLICY_KEY], policy_config)
 
 
-def parse_and_check_config(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
-    """Parse a configuration, and instantiate its plug-ins once, so that invalid arguments are reported now."""
+def parse_and_check_config(source: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
+    """Parse a configuration, and instantiate its plugins once, so that invalid arguments are reported now."""
     from sampan.machinery.config_file import ConfigFileError
     from sampan.scheduler.config.plugin_args import ArgumentError
     from sampan.scheduler.framework.plugin_failure import PluginFailure
@@ -55,5 +55,5 @@ def parse_and_check_config(where: str, text: str, parse: Callable[[str], Schedul
         for profile in config.profiles:
             Simulation(profile=profile)
     except (ConfigFileError, ArgumentError, PluginFailure, UnknownSchedulerPlugin) as error:
-        raise ClusterError(f"{where}: {error}") from None
+        raise ClusterError(f"{source}: {error}") from None
     return config

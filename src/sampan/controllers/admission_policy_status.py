@@ -148,9 +148,9 @@ class AdmissionPolicyStatusController:
         if not all(map(is_builtin, named_resources(spec))):
             served, _ = await self._discovery.discover_served()
         kinds = matched_kinds(spec, served)
-        known = {kind: schema for kind in kinds if (schema := builtin_schema(kind)) is not None}
-        others = [kind for kind in kinds if kind not in known]
+        schemas = {kind: schema for kind in kinds if (schema := builtin_schema(kind)) is not None}
+        others = [kind for kind in kinds if kind not in schemas]
         for group, version in sorted({(kind.group, kind.version) for kind in others}):
             published = await fetch_kind_schemas(self._client, group, version)
-            known |= {kind: published[kind] for kind in others if kind in published}
-        return {kind: known[kind] for kind in kinds if kind in known}
+            schemas |= {kind: published[kind] for kind in others if kind in published}
+        return {kind: schemas[kind] for kind in kinds if kind in schemas}

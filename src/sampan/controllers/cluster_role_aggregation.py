@@ -17,15 +17,15 @@ from sampan.machinery.informer import InformerFactory
 def aggregate_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
     """Return the rules of all selected roles without duplicates, ordered by selector and then by role name."""
     rules: list[PolicyRule] = []
-    known: set[bytes] = set()
+    encoded_rules: set[bytes] = set()
     by_name = sorted(roles, key=lambda other: other.metadata.name)
     for source in role.aggregationRule.clusterRoleSelectors if role.aggregationRule else ():
         selector = label_selector.selector_of(source)
         for other in by_name:
             if other.metadata.name != role.metadata.name and selector.matches(other.metadata.labels):
                 encoded = [(msgspec.json.encode(rule), rule) for rule in other.rules or ()]
-                rules += [rule for key, rule in encoded if key not in known]
-                known.update(key for key, _ in encoded)
+                rules += [rule for key, rule in encoded if key not in encoded_rules]
+                encoded_rules.update(key for key, _ in encoded)
     return rules
 
 

@@ -22,8 +22,9 @@ class UnknownController(ValueError):
     """--controllers names a controller that does not exist."""
 
 
-def resolve_enabled_names(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str, str]) -> list[str]:
-    """Return the names that `words` enable, in the order of `known`, which maps each name to whether `*` includes it.
+def resolve_enabled_names(words: Sequence[str], defaults: Mapping[str, bool], aliases: Mapping[str, str]) -> list[str]:
+    """Return the names that `words` enable, in the order of `defaults`, which maps each name to whether `*` includes
+    it.
 
     `name` enables a controller, `-name` disables it, and `*` enables those that are on by default. The first word about
     a name wins. Former names are accepted as `aliases`.
@@ -35,11 +36,11 @@ def resolve_enabled_names(words: Sequence[str], known: Mapping[str, bool], alias
         is_on = not word.startswith("-")
         name = word.removeprefix("-")
         name = aliases.get(name, name)
-        if name not in known:
+        if name not in defaults:
             raise UnknownController(f'"{name}" is not in the list of known controllers')
         switches.setdefault(name, is_on)
     has_star = ALL in words
-    return [name for name, by_default in known.items() if switches.get(name, has_star and by_default)]
+    return [name for name, by_default in defaults.items() if switches.get(name, has_star and by_default)]
 
 
 log = logging.getLogger(__name__)
@@ -122,5 +123,5 @@ def select_controllers(words: Sequence[str], table: Sequence[ControllerDescripto
 
     Raise UnknownController if a value names no controller.
     """
-    known = {row.name: row.is_on for row in table}
-    return resolve_enabled_names(words, known, {alias: row.name for row in table for alias in row.aliases})
+    defaults = {row.name: row.is_on for row in table}
+    return resolve_enabled_names(words, defaults, {alias: row.name for row in table for alias in row.aliases})

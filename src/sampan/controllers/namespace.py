@@ -68,16 +68,16 @@ class DeletionResult:
         self.failures.append(message)
         self.has_failed = True
 
-    def note(self, resource: Resource, left: Sequence[Any], namespace: str, grace_s: int) -> None:
+    def note(self, resource: Resource, remaining_objects: Sequence[Any], namespace: str, grace_s: int) -> None:
         """Record the objects that remain after their deletion. `grace_s` is the remaining grace period of pods."""
-        if not left:
+        if not remaining_objects:
             return
-        self.remaining[resource.plural, resource.group] += len(left)
-        held = Counter(finalizer for obj in left for finalizer in obj.metadata.finalizers)
-        self.finalizers += held
+        self.remaining[resource.plural, resource.group] += len(remaining_objects)
+        finalizer_counts = Counter(finalizer for obj in remaining_objects for finalizer in obj.metadata.finalizers)
+        self.finalizers += finalizer_counts
         if grace_s:
             self.estimate_s = max(self.estimate_s, grace_s)
-        elif held:
+        elif finalizer_counts:
             self.estimate_s = max(self.estimate_s, FINALIZER_ESTIMATE_S)
         else:
             self.failures.append(remaining_items_message(namespace, resource))
@@ -154,10 +154,10 @@ def updated_conditions(
     conditions: Sequence[NamespaceCondition], outcome: DeletionResult, now: str
 ) -> list[NamespaceCondition] | None:
     """Return the new conditions, or None if nothing changes. lastTransitionTime changes only with the status."""
-    held = failure_conditions(outcome)
+    owned_conditions = failure_conditions(outcome)
     by_type = {condition.type: condition for condition in conditions}
     for type, well in _ALL_IS_WELL.items():
-        status, word = (TRUE, held[type]) if type in held else (FALSE, well)
+        status, word = (TRUE, owned_conditions[type]) if type in owned_conditions else (FALSE, well)
         condition = NamespaceCondition(
             type=type, status=status, lastTransitionTime=now, reason=word.reason, message=word.message
         )
@@ -212,13 +212,13 @@ class NamespaceController:
     async def _empty(self, namespace: str, deleted_for_s: float) -> DeletionResult:
         resources, failure = await self._discover()
         outcome = DeletionResult(discovery_failure=failure)
-        first, rest = split_deletable_resources(resources)
+        first, remainder = split_deletable_resources(resources)
         for resource in first:
             pods = (await self._pods.list(Selection(namespace=namespace))).items
             grace_s = grace_left_s(pods, deleted_for_s)
             await self._remove(resource, namespace, outcome, grace_s)
         if not outcome.remaining:
-            await self._remove_all(rest, namespace, outcome)
+            await self._remove_all(remainder, namespace, outcome)
         return outcome
 
     async def _remove_all(self, resources: Sequence[Resource], namespace: str, outcome: DeletionResult) -> None:

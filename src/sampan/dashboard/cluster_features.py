@@ -41,10 +41,10 @@ class ClusterFeatures:
 
     async def describe(self, api: UserApi) -> ClusterDescription:
         now = self._clock.monotonic()
-        kept = self._descriptions.get(api)
-        if kept is None or kept[0] < now - _CACHE_TTL_S:
-            kept = self._descriptions[api] = (now, await _description(api))
-        return kept[1]
+        description = self._descriptions.get(api)
+        if description is None or description[0] < now - _CACHE_TTL_S:
+            description = self._descriptions[api] = (now, await _description(api))
+        return description[1]
 
 
 async def _description(api: UserApi) -> ClusterDescription:

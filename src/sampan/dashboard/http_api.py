@@ -139,7 +139,7 @@ class HttpApi:
             return self._session
 
     async def _credentials(self) -> list[tuple[str, str]]:
-        """Return the authentication headers. An exec plug-in runs in a thread, because it may ask the person."""
+        """Return the authentication headers. An exec plugin runs in a thread, because it may ask the person."""
         if self._access.credential_source is None:
             return self._access.headers()
         return await asyncio.to_thread(self._access.headers)
@@ -221,7 +221,7 @@ async def _read_bounded_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def _lines(request: Request, response: aiohttp.ClientResponse) -> EventLines:
-    rest = b""
+    remainder = b""
     while True:
         try:
             piece = await response.content.readany()
@@ -229,8 +229,8 @@ async def _lines(request: Request, response: aiohttp.ClientResponse) -> EventLin
             raise _connection_failed(request, error) from error
         if not piece:
             return
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > _EVENT_BYTES:
+        *lines, remainder = (remainder + piece).split(b"\n")
+        if len(remainder) > _EVENT_BYTES:
             raise ConnectionFailed("a watch event is too large", may_have_happened=False)
         if complete := [line for line in lines if line]:
             yield complete

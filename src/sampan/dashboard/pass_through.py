@@ -56,9 +56,11 @@ def is_proxy(segments: Sequence[str]) -> bool:
     /api/v1/namespaces/NS/pods/NAME/proxy or the deprecated /api/v1/proxy."""
     if list(segments[:2]) != ["api", "v1"]:
         return False
-    rest = list(segments[2:])
-    is_cluster_scoped = rest[:1] != ["namespaces"]
-    return rest[:1] == ["proxy"] or (is_cluster_scoped and rest[2:3] == ["proxy"]) or rest[4:5] == ["proxy"]
+    remainder = list(segments[2:])
+    is_cluster_scoped = remainder[:1] != ["namespaces"]
+    return (
+        remainder[:1] == ["proxy"] or (is_cluster_scoped and remainder[2:3] == ["proxy"]) or remainder[4:5] == ["proxy"]
+    )
 
 
 def _headers(request: HttpRequest) -> CIMultiDict[str]:

@@ -157,9 +157,9 @@ def _key(identifier: str) -> bytes:
 def _read_private(path: Path) -> bytes:
     """Return the content of a regular file that only this user may read; raise OSError for any other."""
     with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise PermissionError(f"{path} is not a private file of this user")
-        if about.st_size > _MAX_FILE_BYTES:
+        if status.st_size > _MAX_FILE_BYTES:
             raise OSError(f"{path} has more than {_MAX_FILE_BYTES} bytes")
         return file.read(_MAX_FILE_BYTES)

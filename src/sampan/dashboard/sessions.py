@@ -237,8 +237,8 @@ class LoginSessions:
     async def _save(self) -> None:
         if self._archive is not None and self._is_loaded:
             self._saved_at = self._clock.monotonic()
-            kept = {key: session for key, session in self._sessions.items() if not self.is_expired(session)}
-            await self._archive.save(kept)
+            sessions = {key: session for key, session in self._sessions.items() if not self.is_expired(session)}
+            await self._archive.save(sessions)
 
 
 async def _disconnect(session: LoginSession) -> None:

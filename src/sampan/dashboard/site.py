@@ -108,12 +108,12 @@ class DashboardSite:
             return await self._log_out(request, session)
         self._sessions.touch(self._cookie(request))
         await self._sessions.save_activity()
-        root, _, rest = path.partition("/")
-        cluster, _, rest = rest.partition("/")
+        root, _, remainder = path.partition("/")
+        cluster, _, remainder = remainder.partition("/")
         api = session.apis.get(cluster) if root == "clusters" else None
         if api is None:
             raise errors.generic(404)
-        return await self._serve_cluster(request, session, api, rest)
+        return await self._serve_cluster(request, session, api, remainder)
 
     async def _serve_cluster(
         self, request: HttpRequest, session: LoginSession, api: UserApi, path: str

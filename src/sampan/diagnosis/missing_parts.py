@@ -39,8 +39,8 @@ def list_missing_parts(pod: Object, events: Sequence[Object] = (), claims: Seque
 def _termination(pod: Object) -> list[str]:
     finalizers = pod["metadata"].get("finalizers")
     since = pod["metadata"]["deletionTimestamp"]
-    held = f"; held by the finalizers {', '.join(finalizers)}" if finalizers else ""
-    return [f"it is terminating: grace period until {since}{held}"]
+    finalizer_text = f"; held by the finalizers {', '.join(finalizers)}" if finalizers else ""
+    return [f"it is terminating: grace period until {since}{finalizer_text}"]
 
 
 def _claims(claims: Sequence[Object]) -> list[str]:
@@ -55,14 +55,16 @@ def _containers(pod: Object, events: Sequence[Object]) -> list[str]:
     status = pod.get("status", {})
     both = (("initContainerStatuses", "init container"), ("containerStatuses", "container"))
     texts = [
-        _container(what, container_status, events) for key, what in both for container_status in status.get(key) or ()
+        _container(kind_text, container_status, events)
+        for key, kind_text in both
+        for container_status in status.get(key) or ()
     ]
     return [line for line in texts if line]
 
 
-def _container(what: str, container: Object, events: Sequence[Object]) -> str:
+def _container(kind_text: str, container: Object, events: Sequence[Object]) -> str:
     state = container.get("state") or {}
-    name = f"{what} {container['name']}"
+    name = f"{kind_text} {container['name']}"
     if waiting := state.get("waiting"):
         reason = f"{name}: {waiting.get('reason', 'waiting')}"
         if message := waiting.get("message"):
@@ -73,9 +75,9 @@ def _container(what: str, container: Object, events: Sequence[Object]) -> str:
         return (
             f"{name}: exited with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_restart_text(container)}"
         )
-    if "running" in state and not container.get("ready") and what == "container":
+    if "running" in state and not container.get("ready") and kind_text == "container":
         return f"{name}: running, but not ready"
-    if "running" in state and what == "init container" and not container.get("started"):
+    if "running" in state and kind_text == "init container" and not container.get("started"):
         return f"{name}: still running"
     return ""
 

@@ -4,7 +4,7 @@ flight recorder.
 Fourteen steps have a number, which is the same for every pod. Other records appear between them without a number. The
 changes that made a controller create the pod come first (`pod_cause`). The critical path is the chain of steps and
 waits without which the pod would have been Running earlier; a step that ran beside it is not part of it. Steps can have
-parts, such as the plug-ins and webhooks that admitted the pod.
+parts, such as the plugins and webhooks that admitted the pod.
 """
 
 from __future__ import annotations

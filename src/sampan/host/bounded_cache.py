@@ -66,13 +66,13 @@ class BoundedCache(OrderedDict[Key, Value]):
 
     def keep(self, key: Key, value: Value) -> None:
         """Add or replace an entry, as the newest one, unless it is too large."""
-        most = self.max_entry_bytes
-        size = measure_bytes(key, most)
-        if size <= most:
-            size += self._measure(value, most - size)
+        maximum = self.max_entry_bytes
+        size = measure_bytes(key, maximum)
+        if size <= maximum:
+            size += self._measure(value, maximum - size)
         with self._lock:
             self._remove(key)
-            if size > most or self.max_entries < 1:
+            if size > maximum or self.max_entries < 1:
                 return
             self[key] = value
             self._sizes[key] = size = size + ENTRY_BYTES

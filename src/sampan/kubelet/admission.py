@@ -92,8 +92,8 @@ def _predicate_failure(predicate: str, why: str) -> PodFailure:
 def _resource_failure(node: Node, requests: Mapping[str, int], used: Mapping[str, int], pods: int) -> PodFailure | None:
     missing, has = compute_shortfalls(node, requests, used, pods), allocatable_of(node)
     for name in missing:
-        held, requested = (pods, 1) if name == PODS else (used.get(name, 0), requests[name])
-        return _shortage_failure(name, requested, held, has.get(name, 0))
+        used_amount, requested = (pods, 1) if name == PODS else (used.get(name, 0), requests[name])
+        return _shortage_failure(name, requested, used_amount, has.get(name, 0))
     return None
 
 
@@ -117,9 +117,9 @@ def _shortage_failure(name: str, requested: int, used: int, has: int) -> PodFail
     return PodFailure(reason=f"{_OUT_OF_PREFIX}{name}", message=text)
 
 
-def _have_conflict(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
+def _have_conflict(ports: Iterable[tuple[str, str, int]], used_ports: Iterable[tuple[str, str, int]]) -> bool:
     addresses: dict[tuple[str, int], set[str]] = {}
-    for address, protocol, port in held:
+    for address, protocol, port in used_ports:
         addresses.setdefault((protocol, port), set()).add(address)
     for address, protocol, port in ports:
         others = addresses.get((protocol, port))

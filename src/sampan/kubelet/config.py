@@ -18,4 +18,4 @@ class KubeletConfig:
     """Number of pods synced, and of statuses written, concurrently."""
     has_events: bool = True
     longest_pause_s: float = 300.0
-    """Upper limit of the restart back-off of a container."""
+    """Upper limit of the restart backoff of a container."""

@@ -1,4 +1,4 @@
-"""Starts a pod's sandbox and containers, with back-off and events."""
+"""Starts a pod's sandbox and containers, with backoff and events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PREPARE_RETRY_S = 2.0
 _CONFIG_RETRY_S = 2.0
 """Retry interval after configuration errors, which may be resolved soon."""
 _PULL_LOOK_S = 10.0
-"""Maximum time until the pod is synced again after a failed pull, so that its status shows the back-off in time."""
+"""Maximum time until the pod is synced again after a failed pull, so that its status shows the backoff in time."""
 
 
 class ContainerStarter:

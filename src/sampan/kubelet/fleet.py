@@ -329,9 +329,9 @@ class Fleet:
         """Whether the Node object exists, but the fleet does not run the node."""
         return (node := self._nodes.lister.get(name)) is not None and not self._should_run(node)
 
-    def _is_same(self, node: Node | None, known: Node) -> bool:
+    def _is_same(self, node: Node | None, current: Node) -> bool:
         """Whether the node should still run, and is not a new node with the name of a deleted one."""
-        return node is not None and self._should_run(node) and node.metadata.uid == known.metadata.uid
+        return node is not None and self._should_run(node) and node.metadata.uid == current.metadata.uid
 
     def _make_recorder(self, client: Client) -> EventRecorder | None:
         if not self._config.has_events:

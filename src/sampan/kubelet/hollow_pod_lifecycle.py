@@ -20,7 +20,7 @@ from sampan.kubelet.records import PodRecord
 from sampan.kubelet.volumes.manager import FAILED_MOUNT
 from sampan.machinery.events import WARNING
 from sampan.runtimes.contract import CREATED, PodReport, RuntimeFailure
-from sampan.runtimes.hollow.behaviour import annotation_errors
+from sampan.runtimes.hollow.behavior import annotation_errors
 
 INVALID_ANNOTATION = "InvalidHollowAnnotation"
 """The reason of the event about an annotation for hollow containers that has no effect."""
@@ -102,7 +102,7 @@ class HollowPodLifecycle:
 
     def _announce_starts(self, record: PodRecord, report: PodReport) -> None:
         """Record the events of the containers that run by now: their pull and their start take the time that their
-        behaviour says."""
+        behavior says."""
         waiting = []
         for start in self._starting.pop(record.uid, ()):
             container, present = start.container, report.container(start.container.name)

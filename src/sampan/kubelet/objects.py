@@ -81,8 +81,8 @@ class PodObjects:
         """Return the object, or None if there is none. Raise NotSynced if the API server does not respond in time."""
         key = ObjectKey(kind, namespace, name)
         if key in self._immutable:
-            kept: T = self._immutable[key]
-            return kept
+            cached: T = self._immutable[key]
+            return cached
         informer = self._informer(key)
         try:
             async with asyncio.timeout(_RESPONSE_TIMEOUT_S):

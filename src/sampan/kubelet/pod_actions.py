@@ -91,15 +91,15 @@ def _has_started(pod: Pod, report: PodReport) -> bool:
 
 
 def _compute_container_actions(pod: Pod, report: PodReport, actions: PodActions) -> None:
-    kept = 0
+    running_count = 0
     for container in pod.spec.containers or ():
         container_report = report.container(container.name)
         if _is_done(pod, container, container_report):
             continue
-        kept += 1
+        running_count += 1
         if container_report is None or container_report.state == contract.EXITED:
             actions.start.append(container)
-    if not kept:
+    if not running_count:
         actions.kill_pod, actions.start = True, []
 
 

@@ -99,10 +99,10 @@ def _has_started(status: ContainerStatus | None) -> bool:
     return status is not None and (status.state.running is not None or status.state.terminated is not None)
 
 
-def _message(unknown: Sequence[str], what: str, others: Sequence[str]) -> str:
+def _message(unknown: Sequence[str], verb_text: str, others: Sequence[str]) -> str:
     parts = [f"containers with unknown status: [{' '.join(unknown)}]"] if unknown else []
     if others:
-        parts.append(f"containers with {what} status: [{' '.join(others)}]")
+        parts.append(f"containers with {verb_text} status: [{' '.join(others)}]")
     return ", ".join(parts)
 
 

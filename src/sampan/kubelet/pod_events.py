@@ -43,8 +43,8 @@ class PodEvents:
 
     def record_node_event(self, node: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
         if self._recorder is not None:
-            about = ObjectReference(kind="Node", name=node.name, uid=node.name, apiVersion="")
-            self._recorder.event(about, type, reason, message, host=node.name)
+            reference = ObjectReference(kind="Node", name=node.name, uid=node.name, apiVersion="")
+            self._recorder.event(reference, type, reason, message, host=node.name)
 
     def record_node_status(self, node: NodeRecord, reason: str) -> None:
         self.record_node_event(node, reason, f"Node {node.name} status is now: {reason}")
@@ -103,8 +103,8 @@ class PodEvents:
         self, node: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
     ) -> None:
         if self._recorder is not None:
-            about = reference(pod, _field_path(pod, container.name))
-            self._recorder.event(about, type, reason, message, host=node.name)
+            object_reference = reference(pod, _field_path(pod, container.name))
+            self._recorder.event(object_reference, type, reason, message, host=node.name)
 
 
 def _field_path(pod: Pod, name: str) -> str:

@@ -54,7 +54,7 @@ class PodLifecycle(Protocol):
         """Return why an admitted pod may no longer run on this node, or None."""
 
     async def allocate_devices(self, record: PodRecord) -> PodFailure | None:
-        """Allocate the devices and other resources that have to be requested from plug-ins. Return the rejection if
+        """Allocate the devices and other resources that have to be requested from plugins. Return the rejection if
         that fails. This is called once, before any other step of the pod.
         """
 

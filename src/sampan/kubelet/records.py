@@ -174,7 +174,7 @@ class PodProgress:
     """Set when the pod has to terminate, in order to interrupt work in progress; None before the first such work."""
 
     def back_off(self, container_name: str, max_s: float = MAX_BACKOFF_S) -> ContainerBackoff:
-        """Return the restart back-off of a container, which is created when it is first needed."""
+        """Return the restart backoff of a container, which is created when it is first needed."""
         if self.back_offs is None:
             self.back_offs = {}
         return self.back_offs.setdefault(container_name, ContainerBackoff(Backoff(FIRST_S, max_s)))

@@ -272,7 +272,7 @@ class SyncLoop:
 
     async def _remove_containers(self, record: PodRecord, report: PodReport) -> bool:
         """Kill and remove all containers of the pod, so that they can be restarted together. Return whether all of them
-        have been removed. The containers get no grace period, and their restart is not subject to back-off.
+        have been removed. The containers get no grace period, and their restart is not subject to backoff.
         """
         pod, record.progress.is_restarting_all = record.pod, True
         running = [

@@ -243,13 +243,13 @@ def invalid(kind: str, name: str, field_errors: Sequence[FieldError], *, group: 
     subject = f"{_qualify(kind, group)} {gotext.quote(name)} is invalid"
     texts: list[str] = []
     causes: list[dict[str, str]] = []
-    room = limits.VALIDATION_ERROR_CHARACTERS
+    character_budget = limits.VALIDATION_ERROR_CHARACTERS
     for error in field_errors:
         cause = error.cause()
         texts.append(f"{error.field}: {cause['message']}")
         causes.append(cause)
-        room -= len(texts[-1])
-        if room < 0:
+        character_budget -= len(texts[-1])
+        if character_budget < 0:
             break
     message = f"{subject}: {join_messages(texts)}" if texts else subject
     return Invalid(message, details=_details(kind, name, group, causes=causes))

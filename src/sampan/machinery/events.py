@@ -90,10 +90,10 @@ def _make_cache(max_entries: int) -> BoundedCache[Hashable, Any]:
 class EventCorrelator:
     def __init__(self, config: CorrelatorConfig | None = None) -> None:
         self._config = config or CorrelatorConfig()
-        most = self._config.remembered
-        self._recorded: BoundedCache[Hashable, _RecordedEvent] = _make_cache(most)
-        self._similar: BoundedCache[Hashable, _SimilarEvents] = _make_cache(most)
-        self._buckets: BoundedCache[Hashable, _TokenBucket] = _make_cache(most)
+        maximum = self._config.remembered
+        self._recorded: BoundedCache[Hashable, _RecordedEvent] = _make_cache(maximum)
+        self._similar: BoundedCache[Hashable, _SimilarEvents] = _make_cache(maximum)
+        self._buckets: BoundedCache[Hashable, _TokenBucket] = _make_cache(maximum)
 
     def correlate(self, event: Event, now: float) -> CorrelatedEvent | None:
         """Return how to store the event: as a new one, or as an update of an existing one. Return None to drop it."""
@@ -210,25 +210,25 @@ class EventRecorder:
             while True:
                 while self._waiting and len(self._busy) < _MAX_OBJECTS_IN_FLIGHT:
                     event = self._waiting.popleft()
-                    about = _object_key(event)
-                    if about in self._busy:
-                        self._busy[about].append(event)
+                    key = _object_key(event)
+                    if key in self._busy:
+                        self._busy[key].append(event)
                     else:
-                        self._busy[about] = deque((event,))
-                        group.create_task(self._send_all(about))
+                        self._busy[key] = deque((event,))
+                        group.create_task(self._send_all(key))
                 self._more.clear()
                 await self._more.wait()
 
-    async def _send_all(self, about: Hashable) -> None:
+    async def _send_all(self, key: Hashable) -> None:
         """Send the events of one object in order until none is left."""
-        events = self._busy[about]
+        events = self._busy[key]
         try:
             while events:
                 self._activity.step()
                 await self._send(events.popleft())
                 self._held -= 1
         finally:
-            del self._busy[about]
+            del self._busy[key]
             self._more.set()
 
     def _build_event(

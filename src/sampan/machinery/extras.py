@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 _EXTRAS = {
-    "grpc": ("grpc", "gRPC (etcd, containerd and CRI-O, device plug-ins, CSI and DRA drivers, gRPC probes)"),
+    "grpc": ("grpc", "gRPC (etcd, containerd and CRI-O, device plugins, CSI and DRA drivers, gRPC probes)"),
     "nacl": ("secretbox", "the encryption provider secretbox"),
     "dbus_fast": ("systemd", "graceful node shutdown through systemd-logind"),
 }

@@ -83,13 +83,13 @@ class _Parser:
     def _action(self) -> list[PathNode]:
         nodes: list[PathNode] = []
         while True:
-            rest = self._text[self._at : self._at + 3]
-            if rest.startswith("}"):
+            remainder = self._text[self._at : self._at + 3]
+            if remainder.startswith("}"):
                 self._at += 1
                 return nodes
-            if rest == "[?(":
+            if remainder == "[?(":
                 nodes.append(self._filter())
-            elif rest.startswith(".."):
+            elif remainder.startswith(".."):
                 self._recursive(nodes)
             else:
                 self._part(nodes)
@@ -205,8 +205,8 @@ def _parse_slice(text: str) -> tuple[int | None, int | None, int | None, bool]:
     if match is None:
         raise JsonPathError(f"invalid array index {text}")
     numbers: list[int | None] = []
-    for at, part in enumerate(match.groups()):
-        digits = (part or "")[1 if at else 0 :]
+    for index, part in enumerate(match.groups()):
+        digits = (part or "")[1 if index else 0 :]
         try:
             numbers.append(int(digits) if digits else None)
         except ValueError:
@@ -239,36 +239,36 @@ class _TemplateExecution:
     def run(self, nodes: Sequence[PathNode], value: Any, *, is_in_range: bool = False) -> tuple[list[list[Any]], int]:
         """Return the results, and the position after the `{end}` of the range that this run is in."""
         results: list[list[Any]] = []
-        at = 0
-        while at < len(nodes):
-            node = nodes[at]
-            at += 1
+        position = 0
+        while position < len(nodes):
+            node = nodes[position]
+            position += 1
             is_list = node.name == "list"
             names = [part.value for part in node.value if part.name == "identifier"] if is_list else []
             if "end" in names and is_in_range:
-                return results, at
+                return results, position
             values = self._walk([value], node)
             if "range" not in names:
                 results.append(values)
                 continue
             length = len(nodes)
             for item in values:
-                inner, length = self.run(nodes[at:], item, is_in_range=True)
+                inner, length = self.run(nodes[position:], item, is_in_range=True)
                 results += inner
             if not values:
-                length = self._skip(nodes[at:])
-            at += length
-        return results, at
+                length = self._skip(nodes[position:])
+            position += length
+        return results, position
 
     def _skip(self, nodes: Sequence[PathNode]) -> int:
         """Return the position after the `{end}` of a range without items."""
         depth = 0
-        for at, node in enumerate(nodes):
+        for index, node in enumerate(nodes):
             names = [part.value for part in node.value if part.name == "identifier"] if node.name == "list" else []
             depth += "range" in names
             if "end" in names:
                 if not depth:
-                    return at + 1
+                    return index + 1
                 depth -= 1
         return len(nodes)
 

@@ -34,12 +34,12 @@ class LoopbackServices:
 
     def address_of(self, cluster_ip: str) -> str:
         """Return the address for a cluster IP; empty for IPv6, which has a single loopback address."""
-        first, _, rest = cluster_ip.partition(".")
-        if not rest or first == "127":
+        first, _, remainder = cluster_ip.partition(".")
+        if not remainder or first == "127":
             return cluster_ip if first == "127" else ""
-        second, _, rest = rest.partition(".")
+        second, _, remainder = remainder.partition(".")
         number = (int(second) + self.shift) % 256
-        return f"127.{number or _ZERO_OCTET_REPLACEMENT}.{rest}"
+        return f"127.{number or _ZERO_OCTET_REPLACEMENT}.{remainder}"
 
     def port_of(self, port: int) -> int:
         return port if port >= self.lowest_port else port + _PRIVILEGED_OFFSET

@@ -1,4 +1,4 @@
-"""Quota usage of objects, as in `pkg/quota/v1`: pure functions, for the admission plug-in that charges usage and the
+"""Quota usage of objects, as in `pkg/quota/v1`: pure functions, for the admission plugin that charges usage and the
 controller that recalculates it.
 
 Scopes decide which objects a quota applies to. A `QuotaEvaluator` says for a resource which quota names it counts

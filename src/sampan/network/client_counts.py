@@ -2,11 +2,11 @@
 
 
 class ClientCounts:
-    """Counts the connections or queries of each client: at most `most` altogether, and `most_per_client` for one
+    """Counts the connections or queries of each client: at most `most` altogether, and `max_per_client` for one
     client."""
 
-    def __init__(self, *, most: int, most_per_client: int) -> None:
-        self._most, self._most_per_client = most, most_per_client
+    def __init__(self, *, maximum: int, max_per_client: int) -> None:
+        self._maximum, self._max_per_client = maximum, max_per_client
         self._counts: dict[str, int] = {}
         self.total = 0
 
@@ -16,7 +16,7 @@ class ClientCounts:
     def enter(self, client: str) -> bool:
         """Count one more connection or query of the client, unless a limit is reached. Return whether it was
         counted."""
-        if self.total >= self._most or self[client] >= self._most_per_client:
+        if self.total >= self._maximum or self[client] >= self._max_per_client:
             return False
         self._counts[client] = self[client] + 1
         self.total += 1

@@ -26,8 +26,8 @@ def bind_socket(
         families = [socket.AF_INET6, socket.AF_INET]
     for family in families:
         with suppress(_NoFamily):
-            where = ("::" if family is socket.AF_INET6 else "0.0.0.0") if is_unspecified else address
-            return _bind(namespace, family, kind, where, port, accepts_both=is_unspecified)
+            host = ("::" if family is socket.AF_INET6 else "0.0.0.0") if is_unspecified else address
+            return _bind(namespace, family, kind, host, port, accepts_both=is_unspecified)
     raise OSError(errno.EAFNOSUPPORT, f"the kernel has no support for {address}")
 
 

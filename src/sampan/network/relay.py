@@ -184,9 +184,9 @@ class DatagramRelay:
         listener: socket.socket,
         upstream: Upstream,
         idle_s: float = IDLE_FLOW_S,
-        most_flows: int = MAX_FLOWS,
+        max_flows: int = MAX_FLOWS,
     ) -> None:
-        self._listener, self._upstream, self._idle_s, self._most_flows = listener, upstream, idle_s, most_flows
+        self._listener, self._upstream, self._idle_s, self._max_flows = listener, upstream, idle_s, max_flows
         self._flows: dict[Any, _UdpFlow] = {}
         """Flows by the address of the client, the one that was idle for the longest time first."""
         self._transport: asyncio.DatagramTransport | None = None
@@ -213,7 +213,7 @@ class DatagramRelay:
         now = asyncio.get_running_loop().time()
         flow = self._flows.pop(client, None)
         if flow is None:
-            if len(self._flows) >= self._most_flows:
+            if len(self._flows) >= self._max_flows:
                 self._remove(next(iter(self._flows)))
             flow = _UdpFlow(now)
             assert self._group is not None

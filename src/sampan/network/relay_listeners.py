@@ -86,9 +86,9 @@ class RelayListeners:
 
     def _open_missing(self) -> None:
         """Open ports up to the limit, and report the first one beyond it."""
-        room = RELAYED_PORTS - len(self._relays)
-        missing = heapq.nsmallest(room + 1, self._desired - self._relays.keys())
-        for address in missing[:room]:
+        free_count = RELAYED_PORTS - len(self._relays)
+        missing = heapq.nsmallest(free_count + 1, self._desired - self._relays.keys())
+        for address in missing[:free_count]:
             kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
             try:
                 listener = bind_socket(self._namespace, address.address, address.port, kind)
@@ -98,7 +98,7 @@ class RelayListeners:
                 self._reported.discard(address)
                 self._relays[address] = task = self._group.create_task(self._run(address, listener))
                 task.add_done_callback(partial(_close, listener))
-        for address in missing[room:]:
+        for address in missing[free_count:]:
             message = f"the node has {RELAYED_PORTS} open ports of services, the most; further ones are not opened"
             self._report(address, OSError(errno.EMFILE, message))
 

@@ -53,14 +53,16 @@ def choose(detected: DetectedRuntimes, requested: str = AUTO) -> RuntimeChoice:
     if requested != AUTO:
         if requested not in detected.usable:
             raise NoRuntime(f"{requested}: {detected.errors.get(requested, 'there is no such runtime')}")
-        endpoint, what = detected.usable[requested]
-        return RuntimeChoice(runtime=requested, endpoint=endpoint, why=f"{requested}: {what}")
+        endpoint, description = detected.usable[requested]
+        return RuntimeChoice(runtime=requested, endpoint=endpoint, why=f"{requested}: {description}")
     name = next((candidate for candidate in ORDER if candidate in detected.usable), None)
     if name is None:
         raise NoRuntime(_explain_unusable(detected, ORDER))
-    endpoint, what = detected.usable[name]
+    endpoint, description = detected.usable[name]
     others = _explain_unusable(detected, ORDER[: ORDER.index(name)])
-    return RuntimeChoice(runtime=name, endpoint=endpoint, why=f"{name}: {what}{f' ({others})' if others else ''}")
+    return RuntimeChoice(
+        runtime=name, endpoint=endpoint, why=f"{name}: {description}{f' ({others})' if others else ''}"
+    )
 
 
 def _explain_unusable(detected: DetectedRuntimes, names: Sequence[str]) -> str:
@@ -86,11 +88,11 @@ async def detect(
     for name in order if requested == AUTO else (requested,):
         if name not in probes:
             continue
-        endpoint, what = await probes[name]()
+        endpoint, description = await probes[name]()
         if endpoint:
-            usable[name] = (endpoint, what)
+            usable[name] = (endpoint, description)
             break
-        errors[name] = what
+        errors[name] = description
     return DetectedRuntimes(usable=usable, errors=errors)
 
 
@@ -131,8 +133,8 @@ async def _cri(path: str) -> str:
 
     client = CriClient(path)
     try:
-        about = await client.runtime("Version", timeout_s=_TIMEOUT_S)
-        return f"{about.runtime_name} {about.runtime_version} at {path}"
+        version = await client.runtime("Version", timeout_s=_TIMEOUT_S)
+        return f"{version.runtime_name} {version.runtime_version} at {path}"
     except CriError as error:
         if error.is_unknown:
             raise NoRuntime('it does not serve CRI (disabled_plugins = ["cri"] in its config.toml?)') from None

@@ -50,7 +50,7 @@ class SecurityProfile:
 
     type: Literal["", "RuntimeDefault", "Unconfined", "Localhost"] = "RuntimeDefault"
     """The type of the profile. An empty type means that the pod sets none: the runtime applies its
-    default behaviour."""
+    default behavior."""
     local: str = ""
     """The path (seccomp) or name (AppArmor) of a Localhost profile."""
 

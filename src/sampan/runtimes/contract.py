@@ -306,7 +306,7 @@ class Runtime(Protocol):
 
         A failure with the reason RunContainerError means that the container was created but cannot be started, for
         example because its command does not exist. It is reported as exited from then on, so that the restart policy
-        and the back-off apply to it. After any other failure there is no container.
+        and the backoff apply to it. After any other failure there is no container.
         """
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
@@ -370,14 +370,14 @@ class ProcessStream(Protocol):
     async def close(self) -> None: ...
 
 
-async def collect_output(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
-    """Wait for the exit of the process. Return the exit code, stdout and stderr, of each output no more than `most`
+async def collect_output(stream: ProcessStream, maximum: int = 16 << 20) -> tuple[int, bytes, bytes]:
+    """Wait for the exit of the process. Return the exit code, stdout and stderr, of each output no more than `maximum`
     bytes."""
     out: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     try:
         while (piece := await stream.read()) is not None:
             channel, data = piece
-            out[channel] += data[: max(most - len(out[channel]), 0)]
+            out[channel] += data[: max(maximum - len(out[channel]), 0)]
         code = await stream.wait()
     finally:
         await stream.close()

@@ -26,10 +26,10 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _raise_on_error(result: int, what: str) -> None:
+def _raise_on_error(result: int, action: str) -> None:
     if result != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
+        raise OSError(code, f"{action}: {os.strerror(code)}")
 
 
 def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0, data: str = "") -> None:

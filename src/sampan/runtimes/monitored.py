@@ -237,11 +237,11 @@ class MonitoredRuntime(ABC):
             except (RuntimeFailure, OSError) as error:
                 log.error("cannot connect to the container monitor: %s", error)
 
-    def _on_exit(self, about: dict[str, Any]) -> None:
+    def _on_exit(self, exit_report: dict[str, Any]) -> None:
         for pod in self._pods.values():
-            record = pod.containers.get(about["id"])
+            record = pod.containers.get(exit_report["id"])
             if record is not None and record.state in _ALIVE:
-                self._note_end(pod, record, int(about["code"]), float(about["finished_at"]))
+                self._note_end(pod, record, int(exit_report["code"]), float(exit_report["finished_at"]))
 
     def _note_end(self, pod: PodState, record: ContainerRecord, code: int, finished_at: float) -> None:
         record.state, record.exit_code = contract.EXITED, code
@@ -309,11 +309,11 @@ class MonitoredRuntime(ABC):
             for record in list(pod.containers.values()):
                 if record.state not in _ALIVE:
                     continue
-                about = running.get(record.id)
-                if about is None or not record.started_at:
+                object_process = running.get(record.id)
+                if object_process is None or not record.started_at:
                     self._note_end(pod, record, *_read_exit(self._records.container(pod.sandbox.uid, record.id)))
-                elif about["code"] is not None:
-                    self._note_end(pod, record, about["code"], about["finished_at"])
+                elif object_process["code"] is not None:
+                    self._note_end(pod, record, object_process["code"], object_process["finished_at"])
 
 
 def _read_exit(directory: Path) -> tuple[int, float]:

@@ -1,7 +1,7 @@
 """Interfaces between runtimes and the pod network.
 
 `PodNetwork` serves runtimes that create sandboxes themselves: addresses and host ports. `EngineNetwork` serves runtimes
-whose engine connects pods through CNI plug-ins: it configures the engine. `PodIsolation` puts network policies into
+whose engine connects pods through CNI plugins: it configures the engine. `PodIsolation` puts network policies into
 effect: a pod network calls it before it connects a pod, a runtime whose engine connects pods before it starts the first
 container of the pod. `bandwidth_of` reads the bandwidth limits of a pod from its annotations (`pkg/util/bandwidth`).
 `connect_to_port` connects to a port of a pod for port forwarding.
@@ -84,7 +84,7 @@ class PodNetwork(Protocol):
 
 
 class EngineNetwork(Protocol):
-    """The network configuration of an engine that connects pods through plug-ins. Operations raise RuntimeFailure."""
+    """The network configuration of an engine that connects pods through plugins. Operations raise RuntimeFailure."""
 
     async def apply(self, cidrs: Sequence[str]) -> None:
         """Configure the engine to allocate the addresses of new pods from these pod CIDRs."""

@@ -59,19 +59,19 @@ class RootDirectory:
     def fileno(self) -> int:
         return self._descriptor
 
-    def read(self, path: str, most: int) -> bytes:
+    def read(self, path: str, maximum: int) -> bytes:
         """Return the content of a regular file. Raise FileNotFoundError if it does not exist, and UnsafePath if it is
-        not a regular file or larger than `most` bytes."""
+        not a regular file or larger than `maximum` bytes."""
         with self.open(path) as file:
-            return _read_bounded(file, path, most)
+            return _read_bounded(file, path, maximum)
 
     def open(self, path: str) -> BinaryIO:
         """Open a regular file. The caller closes it."""
-        held = self.hold(path)
+        descriptor = self.hold(path)
         try:
-            return _reopen(held, path)
+            return _reopen(descriptor, path)
         finally:
-            os.close(held)
+            os.close(descriptor)
 
     def hold(self, path: str) -> int:
         """Return a descriptor that only identifies a file of any kind, without opening it. The caller closes it."""
@@ -161,35 +161,35 @@ def opened_root(path: Path, *, is_strict: bool = False) -> Iterator[RootDirector
 def open_file(path: Path | str, *, dir_fd: int | None = None) -> BinaryIO:
     """Open a regular file at a trusted path, or with this name in an open directory; the caller closes it. The last
     component of the path must not be a symbolic link."""
-    held = os.open(path, _STEP, dir_fd=dir_fd)
+    descriptor = os.open(path, _STEP, dir_fd=dir_fd)
     try:
-        return _reopen(held, os.path.basename(path))
+        return _reopen(descriptor, os.path.basename(path))
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
-def read_file(path: Path, most: int) -> bytes:
-    """Return the content of a file as `open_file` opens it. Raise UnsafePath if it is larger than `most` bytes or not a
-    regular file."""
+def read_file(path: Path, maximum: int) -> bytes:
+    """Return the content of a file as `open_file` opens it. Raise UnsafePath if it is larger than `maximum` bytes or
+    not a regular file."""
     with open_file(path) as file:
-        return _read_bounded(file, path.name, most)
+        return _read_bounded(file, path.name, maximum)
 
 
-def _reopen(held: int, name: str) -> BinaryIO:
+def _reopen(owned_descriptor: int, name: str) -> BinaryIO:
     """Open the file of an O_PATH descriptor for reading. Raise UnsafePath if it is not a regular file."""
-    mode = os.fstat(held).st_mode
+    mode = os.fstat(owned_descriptor).st_mode
     if not stat.S_ISREG(mode):
         raise UnsafePath(f"{name} is {_KINDS.get(stat.S_IFMT(mode), 'a special file')}, not a regular file")
-    descriptor = os.open(f"/proc/self/fd/{held}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(f"/proc/self/fd/{owned_descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     return open(descriptor, "rb", buffering=0)
 
 
-def _read_bounded(file: BinaryIO, name: str, most: int) -> bytes:
+def _read_bounded(file: BinaryIO, name: str, maximum: int) -> bytes:
     data = bytearray()
-    while len(data) <= most and (piece := file.read(most + 1 - len(data))):
+    while len(data) <= maximum and (piece := file.read(maximum + 1 - len(data))):
         data += piece
-    if len(data) > most:
-        raise UnsafePath(f"{name} is larger than {most} bytes")
+    if len(data) > maximum:
+        raise UnsafePath(f"{name} is larger than {maximum} bytes")
     return bytes(data)
 
 

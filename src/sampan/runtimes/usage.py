@@ -74,8 +74,8 @@ def parse_interfaces(net_dev: str) -> list[InterfaceCounters]:
     """Return the counters of all interfaces except loopback, from the text of /proc/PID/net/dev."""
     result = []
     for line in net_dev.splitlines():
-        name, colon, rest = line.partition(":")
-        numbers = [int(number) for number in rest.split()] if colon else []
+        name, colon, remainder = line.partition(":")
+        numbers = [int(number) for number in remainder.split()] if colon else []
         if len(numbers) >= 16 and name.strip() != "lo":
             result.append(
                 InterfaceCounters(

@@ -145,7 +145,7 @@ def make_scheduler(
     metrics: SchedulerMetrics | None = None,
     host: str = "",
 ) -> Scheduler:
-    """Create a scheduler with all its collaborators; invalid plug-in arguments are reported here."""
+    """Create a scheduler with all its collaborators; invalid plugin arguments are reported here."""
     config, activity, metrics = config or SchedulerConfig(), activity or Activity(), metrics or SchedulerMetrics()
     pods, nominator, history = PodInfoTable(), Nominator(), DecisionHistory()
     table = NodeTable(pods)

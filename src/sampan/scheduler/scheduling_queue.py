@@ -1,10 +1,10 @@
 """The scheduling queue of pending pods: active, in backoff, unschedulable or gated (`pkg/scheduler/backend/queue`).
 
 - Active pods are ordered by priority, then by time in the queue.
-- A pod that failed is unschedulable until an event that may help, according to the queueing hints of the plug-ins that
+- A pod that failed is unschedulable until an event that may help, according to the queueing hints of the plugins that
   rejected it; it then becomes active, or waits for the rest of its backoff. While no pod is active, pods in backoff are
   tried early, except those whose attempt failed with an error.
-- A gated pod stays out of the queue until the PreEnqueue plug-in that gates it admits it.
+- A gated pod stays out of the queue until the PreEnqueue plugin that gates it admits it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ACTIVATED, FLUSHED = "ForceActivate", "UnschedulableTimeout"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
     first_backoff_s: float = 1.0
-    most_backoff_s: float = 10.0
+    max_backoff_s: float = 10.0
     flush_s: float = 300.0
     """How long a pod stays unschedulable before it is retried without an event, in seconds."""
 
@@ -54,7 +54,7 @@ class QueuedPodInfo:
     failures: int = 0
     """The number of failed attempts, which determines the backoff."""
     plugins: frozenset[str] = frozenset()
-    """The plug-ins that rejected the pod last; empty if there were no nodes or an error occurred."""
+    """The plugins that rejected the pod last; empty if there were no nodes or an error occurred."""
     gated_by: str = ""
     gate_message: str = ""
     where: str = ""
@@ -185,7 +185,7 @@ class SchedulingQueue:
         self._pods.pop(uid, None)
 
     def requeue_unschedulable(self, queued: QueuedPodInfo, plugins: Iterable[str]) -> None:
-        """Requeue a pod that fits no node because these plug-ins rejected it.
+        """Requeue a pod that fits no node because these plugins rejected it.
 
         If an event moved pods or the pod changed during the attempt, that may have made the pod schedulable without the
         attempt seeing it; the pod then goes to backoff instead of becoming unschedulable.
@@ -319,7 +319,7 @@ class SchedulingQueue:
         config = self._config
         if not queued.failures:
             return queued.since
-        backoff = Backoff(config.first_backoff_s, config.most_backoff_s)
+        backoff = Backoff(config.first_backoff_s, config.max_backoff_s)
         return queued.since + backoff.delay_after(queued.failures - 1)
 
     # -- parts -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Scheduling without a cluster: nodes and pods in, a node or a diagnosis out, for experiments, tests and benchmarks.
 
-Informers that plug-ins use are empty, and no request is ever sent.
+Informers that plugins use are empty, and no request is ever sent.
 """
 
 from __future__ import annotations

@@ -255,11 +255,11 @@ _SURROGATES = range(0xD800, 0xE000)
 
 def prefix_end(prefix: str) -> str | None:
     """Return the smallest string after every string that starts with `prefix`, or None if there is none."""
-    kept = prefix.rstrip(chr(_LAST))
-    if not kept:
+    stem = prefix.rstrip(chr(_LAST))
+    if not stem:
         return None
-    after = ord(kept[-1]) + 1
-    return kept[:-1] + chr(_SURROGATES.stop if after in _SURROGATES else after)
+    after = ord(stem[-1]) + 1
+    return stem[:-1] + chr(_SURROGATES.stop if after in _SURROGATES else after)
 
 
 class WrappedBackend:

@@ -77,11 +77,11 @@ class KeyExpiry:
     def _take_due(self) -> list[tuple[float, int, str]]:
         due: list[tuple[float, int, str]] = []
         while self._heap and len(due) < _MAX_CONCURRENT_DELETIONS:
-            at, revision, key = self._heap[0]
-            if self._deadlines.get(key) == (at, revision):
-                if at > self._clock.monotonic():
+            position, revision, key = self._heap[0]
+            if self._deadlines.get(key) == (position, revision):
+                if position > self._clock.monotonic():
                     break
-                due.append((at, revision, key))
+                due.append((position, revision, key))
                 del self._deadlines[key]
             heapq.heappop(self._heap)
         return due

@@ -104,8 +104,8 @@ class MemoryBackend:
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         shown = self._resolve_revision(revision)
         entries = list(self._entries(prefix, start, shown))
-        kept = entries[:limit] if limit else entries
-        return StorePage(kept, shown, len(entries) - len(kept))
+        returned = entries[:limit] if limit else entries
+        return StorePage(returned, shown, len(entries) - len(returned))
 
     async def count(self, prefix: str) -> int:
         return sum(1 for _ in self._entries(prefix, "", self._resolve_revision(0)))
@@ -215,11 +215,11 @@ class MemoryBackend:
         """Drop the events of a key that no read at `revision` or later can see."""
         history = self._histories[key]
         later = bisect_left(history, revision + 1, key=lambda event: event.revision)
-        kept = history[max(later - 1, 0) :]
-        if kept and kept[0].value is None and kept[0].revision <= revision:
-            kept = kept[1:]
-        if kept:
-            self._histories[key] = kept
+        failures = history[max(later - 1, 0) :]
+        if failures and failures[0].value is None and failures[0].revision <= revision:
+            failures = failures[1:]
+        if failures:
+            self._histories[key] = failures
         else:
             del self._histories[key]
 

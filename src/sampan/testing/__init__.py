@@ -1,8 +1,8 @@
-"""Testing tools as public API: clusters in a test, builders of objects, a pytest plug-in, and conformance suites for
+"""Testing tools as public API: clusters in a test, builders of objects, a pytest plugin, and conformance suites for
 every contract with more than one implementation.
 
 It may import everything; nothing else in Sampan imports it. `Cluster` and the other names are imported on first use, so
-that the pytest plug-in costs nothing in test runs that do not use it.
+that the pytest plugin costs nothing in test runs that do not use it.
 """
 
 from importlib import import_module

@@ -131,7 +131,7 @@ def check_hollow_stages(path: Any) -> Path | None:
         return None
     if not isinstance(path, Path):
         raise TypeError(f"hollow_stages: must be a pathlib.Path, not {_type(path)}")
-    from sampan.runtimes.hollow.behaviour import read_stages
+    from sampan.runtimes.hollow.behavior import read_stages
 
     read_stages(path)
     return path.absolute()

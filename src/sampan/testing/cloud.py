@@ -38,10 +38,10 @@ class MemoryCloud:
         self.routes = _Routes(self)
         self.load_balancers = _LoadBalancers(self)
 
-    def record_call(self, what: str) -> None:
-        self.calls[what] += 1
-        if what in self.failing:
-            raise CloudError(self.failing[what])
+    def record_call(self, call: str) -> None:
+        self.calls[call] += 1
+        if call in self.failing:
+            raise CloudError(self.failing[call])
 
     def allocate_ip(self) -> str:
         self._last_ip += 1

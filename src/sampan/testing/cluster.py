@@ -65,8 +65,8 @@ class Cluster(ClusterOperations):
 
     `store` is "memory", "sqlite" (a file that is removed with the cluster), the path of a SQLite file, or the URLs of
     etcd, separated by commas. `nodes` is the number of nodes, named node-0 and so on. They are hollow, and the
-    behaviour of their pods is set by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` names a
-    runtime for real pods: "oci" needs root and crun or runc. `scheduler` configures profiles and plug-ins
+    behavior of their pods is set by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` names a
+    runtime for real pods: "oci" needs root and crun or runc. `scheduler` configures profiles and plugins
     (docs/scheduler.md); with `leader_election` the scheduler and the controllers work only while they hold a lease.
     With `clock="virtual"` object time stands still until `cluster.advance(minutes=1)`.
     """
@@ -135,7 +135,7 @@ class Cluster(ClusterOperations):
 
         The fork has the same objects with the same UIDs and resource versions, the same history for watches, the same
         time and the same arguments; from then on both are independent. Its controllers and nodes are restarted: work
-        queues, back-off and injected faults are not copied. Raise UnsupportedByCluster for a cluster whose store is not
+        queues, backoff and injected faults are not copied. Raise UnsupportedByCluster for a cluster whose store is not
         in memory, or with real nodes: their files and containers cannot be shared.
         """
         if self._nodes.real_count:

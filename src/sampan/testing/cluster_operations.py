@@ -219,7 +219,7 @@ class ClusterOperations(ABC):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def advance(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
-        """Let virtual time pass, and return when everything that became due is done: schedules, TTLs, back-off, leases,
+        """Let virtual time pass, and return when everything that became due is done: schedules, TTLs, backoff, leases,
         grace periods. The cluster needs `clock="virtual"`."""
         seconds += 60 * (minutes + 60 * (hours + 24 * days))
         self.run(self._virtual_clock().advance(seconds), timeout_s=max(60.0, seconds))

@@ -1,4 +1,4 @@
-"""The exceptions of `sampan.testing`. The module imports nothing, because the pytest plug-in loads it in every run."""
+"""The exceptions of `sampan.testing`. The module imports nothing, because the pytest plugin loads it in every run."""
 
 from __future__ import annotations
 

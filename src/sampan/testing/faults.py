@@ -227,11 +227,11 @@ def _api_error(effect: FaultEffect, call: Call) -> errors.ApiError:
 
 def _check_pattern(argument: str, pattern: str, names: Iterable[str]) -> None:
     """Raise ValueError, with the nearest name, if a pattern matches none of the names."""
-    known = sorted(names)
-    if any(fnmatchcase(name, pattern) for name in known):
+    choices = sorted(names)
+    if any(fnmatchcase(name, pattern) for name in choices):
         return
-    nearest = difflib.get_close_matches(pattern, known, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"supported: {', '.join(known)}"
+    nearest = difflib.get_close_matches(pattern, choices, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"supported: {', '.join(choices)}"
     raise ValueError(f"{argument}: there is no {pattern!r}: {hint}")
 
 

@@ -35,11 +35,11 @@ class LoopThread:
         self._stopping = asyncio.Event()
         self._ended: Future[None] = Future()
 
-    def start(self, held: AbstractAsyncContextManager[Any]) -> None:
-        """Start the thread, and return once the context manager `held` is entered. Raise the exception if entering it
-        fails."""
+    def start(self, context: AbstractAsyncContextManager[Any]) -> None:
+        """Start the thread, and return once the context manager `context` is entered. Raise the exception if entering
+        it fails."""
         entered: Future[None] = Future()
-        self._thread = threading.Thread(target=self._main, args=(held, entered), name=self._name, daemon=True)
+        self._thread = threading.Thread(target=self._main, args=(context, entered), name=self._name, daemon=True)
         self._thread.start()
         try:
             entered.result(_START_TIMEOUT_S)
@@ -94,10 +94,10 @@ class LoopThread:
             if self._thread.is_alive():
                 raise RuntimeError(f"{self._name} did not stop within {_STOP_TIMEOUT_S} s")
 
-    def _main(self, held: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
+    def _main(self, context: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                runner.run(self._hold(held, entered))
+                runner.run(self._hold(context, entered))
         except BaseException as error:
             if not entered.done():
                 entered.set_exception(error)
@@ -105,9 +105,9 @@ class LoopThread:
         else:
             self._ended.set_result(None)
 
-    async def _hold(self, held: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
+    async def _hold(self, context: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
-        async with held:
+        async with context:
             entered.set_result(None)
             await self._stopping.wait()
 

@@ -106,7 +106,7 @@ def check_hollow_annotations(value: Object) -> None:
         raise ValueError(f"{subject}: annotation {misplaced[0]} belongs in the metadata of {'.'.join(path)}")
     annotations = _dig(value, *path, "metadata", "annotations") or {}
     if any(str(key).startswith(_HOLLOW) for key in annotations):
-        from sampan.runtimes.hollow.behaviour import annotation_errors
+        from sampan.runtimes.hollow.behavior import annotation_errors
 
         spec = _dig(value, *path, "spec") or {}
         containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]

@@ -1,4 +1,4 @@
-"""The pytest plug-in: a cluster for the whole run, a namespace in it for each test, forks, clients, and a dump of the
+"""The pytest plugin: a cluster for the whole run, a namespace in it for each test, forks, clients, and a dump of the
 cluster in the report of a failed test.
 
 pytest loads it wherever Sampan is installed, so it imports nothing expensive before a fixture is used. Its fixtures
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Exclude Sampan's modules from assertion rewriting: pytest rewrites everything that comes with a plug-in, which is
+    """Exclude Sampan's modules from assertion rewriting: pytest rewrites everything that comes with a plugin, which is
     slow, and Python 3.11 fails when two threads do so at a time, as the threads of a cluster may."""
     marked = getattr(getattr(config.pluginmanager, "rewrite_hook", None), "_must_rewrite", None)
     if isinstance(marked, set):
@@ -104,8 +104,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not marks or "sampan_cluster" not in metafunc.fixturenames:
         return
     options = {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
-    known = metafunc.config.stash.setdefault(_MARKED_OPTIONS, {})
-    shared = known.setdefault(repr(sorted(options.items())), options)
+    marked_options = metafunc.config.stash.setdefault(_MARKED_OPTIONS, {})
+    shared = marked_options.setdefault(repr(sorted(options.items())), options)
     name = "-".join(f"{key}={value}" for key, value in options.items())
     metafunc.parametrize("sampan_cluster", [shared], indirect=True, scope="session", ids=[name])
 
@@ -138,7 +138,7 @@ def _namespaces_of(item: pytest.Item) -> list[tuple[ClusterOperations, str]]:
     namespaces = [*item.stash.setdefault(_NAMESPACES, [])]
     values = getattr(item, "funcargs", {}).values()
     for cluster in [value for value in values if isinstance(value, operations.ClusterOperations)]:
-        if not any(cluster is known for known, _ in namespaces):
+        if not any(cluster is seen_cluster for seen_cluster, _ in namespaces):
             namespaces.append((cluster, "default"))
     return namespaces
 

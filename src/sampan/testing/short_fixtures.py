@@ -1,6 +1,6 @@
-"""The fixtures of the pytest plug-in under short names: `cluster` for `sampan_cluster`, and so on.
+"""The fixtures of the pytest plugin under short names: `cluster` for `sampan_cluster`, and so on.
 
-They are a plug-in of their own, so that the setting `sampan_short_names = false` leaves them out. A fixture with the
+They are a plugin of their own, so that the setting `sampan_short_names = false` leaves them out. A fixture with the
 same name in a test module or conftest.py wins over them.
 """
 

@@ -69,9 +69,9 @@ class UntypedObjects:
         query = [pair for pair in (("labelSelector", labels), ("fieldSelector", fields)) if pair[1]]
         return _items(resource, await self._send("GET", path_of(resource, namespace), query=query))
 
-    async def list_first(self, resource: Resource, namespace: str, most: int) -> tuple[Objects, int]:
-        """Return at most `most` objects of a resource, and the number of remaining ones."""
-        page = await self._send("GET", path_of(resource, namespace), query=[("limit", str(most))])
+    async def list_first(self, resource: Resource, namespace: str, maximum: int) -> tuple[Objects, int]:
+        """Return at most `maximum` objects of a resource, and the number of remaining ones."""
+        page = await self._send("GET", path_of(resource, namespace), query=[("limit", str(maximum))])
         return _items(resource, page), int(page["metadata"].get("remainingItemCount") or 0)
 
     async def apply(self, value: Mapping[str, Any], namespace: str) -> Object:

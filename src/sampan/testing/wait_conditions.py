@@ -39,13 +39,13 @@ class WaitCondition:
 
 
 def _parse(text: str) -> Predicate:
-    kind, equals, rest = text.partition("=")
+    kind, equals, remainder = text.partition("=")
     if kind in ("create", "delete") and not equals:
         return lambda value: True
     if kind == "jsonpath":
-        return _jsonpath(rest)
+        return _jsonpath(remainder)
     if kind == "condition" or not equals:
-        name, _, status = (rest if equals else text).partition("=")
+        name, _, status = (remainder if equals else text).partition("=")
         return lambda value: _has_status(value, name, status or "True")
     raise ValueError(
         f"condition: {text!r} is not create, delete, condition=TYPE[=STATUS], jsonpath={{PATH}}[=VALUE] or a function"
@@ -53,16 +53,16 @@ def _parse(text: str) -> Predicate:
 
 
 def _jsonpath(text: str) -> Predicate:
-    path, brace, rest = text.partition("}")
+    path, brace, remainder = text.partition("}")
     if not text.startswith("{") or not brace:
         raise ValueError(f"condition: in jsonpath={text} the path must be in braces: jsonpath={{.status.phase}}=Ok")
     try:
         template = JsonPathTemplate(path + brace)
     except JsonPathError as error:
         raise ValueError(f"condition: jsonpath={text}: {error}") from None
-    if not rest:
+    if not remainder:
         return lambda value: bool(_find_values(template, value))
-    expected = rest.removeprefix("=").strip("'\"")
+    expected = remainder.removeprefix("=").strip("'\"")
     return lambda value: any(text_of(part) == expected for part in _find_values(template, value))
 
 

@@ -81,7 +81,7 @@ def test_is_active_and_is_terminating(phase: str, is_deleted: bool, is_active: b
 
 
 @pytest.mark.parametrize(
-    ("ready_for_s", "least_s", "is_available", "in_s"),
+    ("ready_for_s", "min_s", "is_available", "in_s"),
     [
         (None, 0, False, None),
         (0, 0, True, None),
@@ -92,11 +92,11 @@ def test_is_active_and_is_terminating(phase: str, is_deleted: bool, is_active: b
     ],
 )
 def test_available_after_min_ready_seconds(
-    ready_for_s: float | None, least_s: int, is_available: bool, in_s: float | None
+    ready_for_s: float | None, min_s: int, is_available: bool, in_s: float | None
 ) -> None:
     subject = pod("a", ready_for_s=ready_for_s)
-    assert pods.is_available(subject, least_s, NOW) is is_available
-    assert pods.available_in_s(subject, least_s, NOW) == in_s
+    assert pods.is_available(subject, min_s, NOW) is is_available
+    assert pods.available_in_s(subject, min_s, NOW) == in_s
 
 
 def test_set_pod_condition_keeps_the_time_of_the_last_transition() -> None:

@@ -1,4 +1,4 @@
-"""Admission plug-ins that are disabled by default."""
+"""Admission plugins that are disabled by default."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,7 +16,7 @@ from tests.apiserver.pods import spec_with_container
 
 
 def run_with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotations: str) -> None:
-    """Run `work` in a cluster in which this plug-in is enabled and the namespace has these annotations."""
+    """Run `work` in a cluster in which this plugin is enabled and the namespace has these annotations."""
 
     async def main() -> None:
         async with in_process_client(plugins=default_plugins(enabled=[name])) as client:

@@ -8,7 +8,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.base import Object
 from sampan.api.values.times import format_time
 from sampan.apiserver.registry import metadata
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.registry.strategy_services import StrategyServices
 from sampan.apiserver.request.call import UserInfo
@@ -27,9 +27,9 @@ def template(spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
 class Rules:
     """Applies a strategy to objects of one kind; `spec` is the default spec of every object."""
 
-    def __init__(self, behaviour: ResourceBehaviour, kind: type[Object], spec: dict[str, Any]) -> None:
-        self._behaviour, self._kind, self._spec = behaviour, kind, spec
-        self._strategy = behaviour.strategy
+    def __init__(self, behavior: ResourceBehavior, kind: type[Object], spec: dict[str, Any]) -> None:
+        self._behavior, self._kind, self._spec = behavior, kind, spec
+        self._strategy = behavior.strategy
         self._ctx = Context(
             services=cast(StrategyServices, None), user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns"
         )
@@ -51,7 +51,7 @@ class Rules:
         return self._change(self._strategy, old, self._read(spec, meta))
 
     def update_status(self, old: Any, status: dict[str, Any], **meta: Any) -> tuple[Any, list[str]]:
-        view = self._behaviour.view("status")
+        view = self._behavior.view("status")
         assert view is not None
         value = {**codec.to_value(old), "status": status}
         value["metadata"] = {**value["metadata"], **meta}

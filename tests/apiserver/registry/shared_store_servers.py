@@ -16,7 +16,7 @@ from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import ServiceRanges
-from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.behaviors import make_behavior
 from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy_services import make_strategy_services
@@ -119,7 +119,7 @@ async def open_servers(
                         backend=store,
                         clock=clock,
                         start_task=start,
-                        make_behaviour=make_behaviour,
+                        make_behavior=make_behavior,
                     ),
                     ranges=ranges,
                     signer=signer,

@@ -16,7 +16,7 @@ from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.handlers import ResourceHandlers
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.registry.behaviours import make_behaviour
+from sampan.apiserver.registry.behaviors import make_behavior
 from sampan.apiserver.registry.kinds import find_handlers
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy_services import make_strategy_services
@@ -92,7 +92,7 @@ async def open_pipelines(
                 backend=backend,
                 clock=clock or RealClock(),
                 start_task=start,
-                make_behaviour=make_behaviour,
+                make_behavior=make_behavior,
             )
             for _ in range(count)
         ]

@@ -13,7 +13,7 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.apiserver.registry import store as store_module  # noqa: E402
-from sampan.apiserver.registry.behaviour import ResourceBehaviour  # noqa: E402
+from sampan.apiserver.registry.behavior import ResourceBehavior  # noqa: E402
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy  # noqa: E402
 from sampan.machinery import errors  # noqa: E402
 from sampan.storage.cacher import ObjectSelection, WatchQuery  # noqa: E402
@@ -112,7 +112,7 @@ class _AllocatingStrategy(Strategy):
 def test_allocations_are_released_if_the_write_fails() -> None:
     async def work(pipeline: Pipeline) -> None:
         strategy = _AllocatingStrategy()
-        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=strategy))
+        pipeline.endpoints.registry.set_behavior(GADGETS, ResourceBehavior(strategy=strategy))
         api = Api(pipeline, gadgets())
         await api.create_object("a", 1)
         assert (await api.create(api.subject.build_object("a"))).code == 409
@@ -138,7 +138,7 @@ class _Graceful(Strategy):
 def test_watch_sees_modified_and_deleted_events_of_immediate_deletion() -> None:
     async def work(pipeline: Pipeline) -> None:
         registry = pipeline.endpoints.registry
-        registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
+        registry.set_behavior(GADGETS, ResourceBehavior(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
         first = await api.create_object("a", 1)
         query = WatchQuery(
@@ -157,7 +157,7 @@ def test_watch_sees_modified_and_deleted_events_of_immediate_deletion() -> None:
 
 def test_grace_period_can_be_shortened_by_later_deletes() -> None:
     async def work(pipeline: Pipeline) -> None:
-        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
+        pipeline.endpoints.registry.set_behavior(GADGETS, ResourceBehavior(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
         await api.create_object("a", 1)
         marked = (await api.delete("a")).value
@@ -188,7 +188,7 @@ def test_delete_collection_reports_rejection_of_an_object() -> None:
             raise errors.forbidden("gadgets", obj.metadata.name, "it is needed")
 
     async def work(pipeline: Pipeline) -> None:
-        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=Rejecting()))
+        pipeline.endpoints.registry.set_behavior(GADGETS, ResourceBehavior(strategy=Rejecting()))
         api = Api(pipeline, gadgets())
         for name in ("a", "b"):
             await api.create_object(name)

@@ -8,7 +8,7 @@ from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from sampan.api.values import ages, times
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME, definitions
@@ -86,7 +86,7 @@ async def _create_configmaps(client: InProcessClient) -> None:
 def test_a_kind_without_columns_has_name_and_creation_time() -> None:
     async def check() -> None:
         async with in_process_client() as client:
-            client.registry.set_behaviour(_configmaps(client), ResourceBehaviour())
+            client.registry.set_behavior(_configmaps(client), ResourceBehavior())
             empty = (await client.get(CONFIGMAPS, accept=TABLE)).json
             assert empty["rows"] is None
             await _create_configmaps(client)
@@ -119,7 +119,7 @@ def _configmaps(client: InProcessClient) -> Any:
 def test_include_object_selects_the_object_in_rows(include: str, expected: set[str] | None) -> None:
     async def check() -> None:
         async with in_process_client() as client:
-            client.registry.set_behaviour(_configmaps(client), ResourceBehaviour(strategy=_StrategyWithColumns()))
+            client.registry.set_behavior(_configmaps(client), ResourceBehavior(strategy=_StrategyWithColumns()))
             assert (await client.get(CONFIGMAPS, accept=TABLE)).json["rows"] == []
             await _create_configmaps(client)
             for path in (CONFIGMAPS, f"{CONFIGMAPS}/x"):

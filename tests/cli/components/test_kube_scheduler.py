@@ -115,7 +115,7 @@ def test_config_file_profile_schedules_pods_of_its_scheduler_name(
         (
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
             "profiles: [{plugins: {filter: {enabled: [{name: Nothing}]}}}]\n",
-            "there is no plug-in 'Nothing'",
+            "there is no plugin 'Nothing'",
         ),
     ],
 )

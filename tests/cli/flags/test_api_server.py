@@ -1,4 +1,4 @@
-"""Flags of the API server: admission plug-ins, and flags that are on or off, written as for the real program."""
+"""Flags of the API server: admission plugins, and flags that are on or off, written as for the real program."""
 
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ SWITCHES = (
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--enable-admission-plugins Odd", "--enable-admission-plugins: there is no admission plug-in 'Odd'"),
+        ("--enable-admission-plugins Odd", "--enable-admission-plugins: there is no admission plugin 'Odd'"),
         (
             "--disable-admission-plugins Priority,Odd",
-            "--disable-admission-plugins: there is no admission plug-in 'Odd'",
+            "--disable-admission-plugins: there is no admission plugin 'Odd'",
         ),
         ("--enable-admission-plugins EventRateLimit", "EventRateLimit: needs a configuration"),
         (

@@ -81,7 +81,7 @@ def test_flags_without_effect_are_named_in_one_line(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("flag", ["--audit-webhook-mode=blocking", "--tls-curve-preferences=a", "--etcd-prefix=/x"])
-def test_unsupported_flags_that_change_behaviour_are_rejected(flag: str) -> None:
+def test_unsupported_flags_that_change_behavior_are_rejected(flag: str) -> None:
     with pytest.raises(click.UsageError):
         command_of("kube-apiserver").make_context("kube-apiserver", [flag])
 

@@ -26,9 +26,9 @@ def trace(cluster: Cluster, *words: str) -> str:
     return done.stdout
 
 
-def create(cluster: Cluster, name: str, *gates: str, **behaviour: str) -> None:
+def create(cluster: Cluster, name: str, *gates: str, **behavior: str) -> None:
     pod = builders.pod(name, namespace="default")
-    pod.metadata.annotations = {f"hollow.sampan.dev/{key.replace('_', '-')}": text for key, text in behaviour.items()}
+    pod.metadata.annotations = {f"hollow.sampan.dev/{key.replace('_', '-')}": text for key, text in behavior.items()}
     pod.spec.readinessGates = [PodReadinessGate(conditionType=gate) for gate in gates]
     cluster.apply(pod)
 

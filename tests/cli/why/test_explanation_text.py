@@ -32,7 +32,7 @@ def test_unschedulable_pod_lists_rejections_by_node() -> None:
     assert [line.rstrip() for line in explanation_text.lines(UNSCHEDULABLE, is_wide=False)] == [
         "last tried 5s ago (attempt 2): 0/2 nodes are available: …",
         "in the queue for 60s (unschedulable); retried when an event concerns the",
-        "  plug-ins NodeResourcesFit",
+        "  plugins NodeResourcesFit",
         "",
         "Now none of 2 nodes is feasible:",
         "",
@@ -41,7 +41,7 @@ def test_unschedulable_pod_lists_rejections_by_node() -> None:
         "       NodeResourcesFit   Too many pods",
         "b      TaintToleration    node(s) had taints",
         "",
-        "plug-ins that reject no node: NodeUnschedulable",
+        "plugins that reject no node: NodeUnschedulable",
     ]
 
 
@@ -92,7 +92,7 @@ def test_wide_output_shows_every_plugin_decision() -> None:
     assert "a      NodeResourcesFit   Insufficient cpu     may help" in text
     assert "b      TaintToleration    node(s) had taints   would not help" in text
     assert "b      ok                  no                ok" in text
-    assert text.endswith("plug-ins that did not apply: NodePorts")
+    assert text.endswith("plugins that did not apply: NodePorts")
 
 
 def test_scheduled_pod_shows_node_scores() -> None:

@@ -48,9 +48,9 @@ def archive_of(cluster: Path) -> bytes:
     return stream.getvalue()
 
 
-def read(content: bytes, target: Path, most_bytes: int = 1 << 20) -> SnapshotManifest:
+def read(content: bytes, target: Path, max_bytes: int = 1 << 20) -> SnapshotManifest:
     target.mkdir()
-    return read_archive(io.BytesIO(content), target, most_bytes=most_bytes)
+    return read_archive(io.BytesIO(content), target, max_bytes=max_bytes)
 
 
 def test_archive_round_trip(cluster: Path, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_malformed_archives_are_rejected(
 
 def test_archive_larger_than_the_free_space_is_rejected(cluster: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="more than 10 bytes"):
-        read(archive_of(cluster), tmp_path / "new", most_bytes=10)
+        read(archive_of(cluster), tmp_path / "new", max_bytes=10)
 
 
 def test_oversized_manifest_is_rejected(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_scale_up_policies_limit_replicas(
     rules: dict[str, Any], current: int, desired: int, expected: int, reason: str
 ) -> None:
     limited = limit_replicas_with_behavior(
-        behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0
+        behavior(up=rules), ScaleEvents(), current=current, desired=desired, minimum=1, maximum=30, now=0
     )
     assert limited[:2] == (expected, reason)
 
@@ -81,7 +81,7 @@ def test_scale_up_policies_limit_replicas(
 )
 def test_scale_down_policies_limit_replicas(rules: dict[str, Any], expected: int, reason: str) -> None:
     limited = limit_replicas_with_behavior(
-        behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0
+        behavior(down=rules), ScaleEvents(), current=10, desired=1, minimum=3, maximum=30, now=0
     )
     assert limited[:2] == (expected, reason)
 
@@ -89,8 +89,13 @@ def test_scale_down_policies_limit_replicas(rules: dict[str, Any], expected: int
 def test_scale_events_within_the_policy_period_count() -> None:
     rules = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]})
     changes = ScaleEvents(up=[ScaleEvent(10, 3), ScaleEvent(50, 1)])
-    assert limit_replicas_with_behavior(rules, changes, current=9, desired=20, least=1, most=30, now=60).replicas == 9
-    assert limit_replicas_with_behavior(rules, changes, current=9, desired=20, least=1, most=30, now=75).replicas == 12
+    assert (
+        limit_replicas_with_behavior(rules, changes, current=9, desired=20, minimum=1, maximum=30, now=60).replicas == 9
+    )
+    assert (
+        limit_replicas_with_behavior(rules, changes, current=9, desired=20, minimum=1, maximum=30, now=75).replicas
+        == 12
+    )
 
 
 def test_scale_events_older_than_the_policy_period_are_dropped() -> None:

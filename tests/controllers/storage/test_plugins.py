@@ -1,4 +1,4 @@
-"""The plug-in of host paths: off unless it is enabled, and a directory for each claim otherwise."""
+"""The plugin of host paths: off unless it is enabled, and a directory for each claim otherwise."""
 
 import os
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def options(mode: str = "Filesystem") -> VolumeOptions:
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """A directory where volumes may be removed: the plug-in removes nothing outside of /tmp."""
+    """A directory where volumes may be removed: the plugin removes nothing outside of /tmp."""
     with TemporaryDirectory(dir="/tmp") as directory:
         yield Path(directory)
 

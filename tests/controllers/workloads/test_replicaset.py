@@ -368,7 +368,7 @@ async def test_failed_deletion_does_not_block_the_next_one() -> None:
         async with rejected_deletions(c, 500, count=1) as fault:
             await scale(c, 1)
             await c.clock.settle()
-            await c.clock.advance(5)  # longer than the back-off
+            await c.clock.advance(5)  # longer than the backoff
             assert fault.hits == 1
             assert len(await active_of(c)) == 1
 

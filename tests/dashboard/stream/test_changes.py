@@ -20,7 +20,7 @@ def test_changes_of_a_page_that_does_not_read_are_bounded() -> None:
 
 
 def test_changes_of_many_pages_that_do_not_read_are_bounded_together() -> None:
-    budget = ChangeBudget(most_bytes=10_000)
+    budget = ChangeBudget(max_bytes=10_000)
     unread = [CoalescedChanges(budget) for _ in range(10)]
     reading = CoalescedChanges(budget)
     for changes in (*unread, reading):

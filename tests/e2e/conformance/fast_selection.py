@@ -1,4 +1,4 @@
-"""The tests that `make test` runs from modules with many slow tests: one test for each behaviour that is covered
+"""The tests that `make test` runs from modules with many slow tests: one test for each behavior that is covered
 nowhere else. The other tests of these modules are marked `official`, and `make official` runs them. `make conformance`
 runs the upstream tests."""
 

@@ -52,7 +52,7 @@ def test_trace_tab_shows_the_startup_steps_of_a_pod(open_page: OpenPage, namespa
     names = page.evaluate("[...document.querySelectorAll('.trace tbody th')].map(cell => cell.innerText)")
     assert [name for name in names if not name[0].isalpha()] == []
     assert "DefaultTolerationSeconds" not in page.text()
-    page.click("label", "Each admission plug-in")
+    page.click("label", "Each admission plugin")
     page.wait_for_text("DefaultTolerationSeconds")
     page.click("label", "Explain the steps")
     page.wait_for_text("adds the address of the ready pod to the EndpointSlices")

@@ -295,7 +295,7 @@ def test_bandwidth_annotations_limit_a_pod(node: EngineNode) -> None:
     queues = json.loads(subprocess.run(["tc", "-j", "qdisc", "show"], check=True, capture_output=True).stdout)
     assert [queue["options"]["rate"] for queue in queues if queue["kind"] == "tbf"] == [500_000, 500_000]
     if node.engine_cluster.runtime == "cri":
-        return  # containerd lets the bandwidth plug-in pass bursts of 512 MiB
+        return  # containerd lets the bandwidth plugin pass bursts of 512 MiB
     upload = "head -c 1000000 /dev/zero | curl -s -m 60 -o /dev/null -w '%{time_total}' --data-binary @- http://"
     assert float(node.shell("client", f"{upload}{node.pod_ip('slow')}:{_PORT}/")) > 1
     assert float(node.shell("slow", f"{upload}{node.pod_ip('web')}:{_PORT}/")) > 1

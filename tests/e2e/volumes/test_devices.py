@@ -1,4 +1,4 @@
-"""Devices of a device plug-in and of a DRA driver on a real node, as containers see them."""
+"""Devices of a device plugin and of a DRA driver on a real node, as containers see them."""
 
 import asyncio
 import json

@@ -98,7 +98,7 @@ async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
 
 
 async def check_missing_command(cluster: Cluster, kubelet: Kubelet) -> None:
-    """A container whose command does not exist has exited: the restart policy and the back-off apply to it."""
+    """A container whose command does not exist has exited: the restart policy and the backoff apply to it."""
     client = cluster.client
     for name, policy in (("retried", "Always"), ("final", "Never")):
         failing = pod(name)

@@ -1,4 +1,4 @@
-"""A device plug-in: a gRPC server on a Unix socket that registers at the kubelet's socket."""
+"""A device plugin: a gRPC server on a Unix socket that registers at the kubelet's socket."""
 
 import asyncio
 import os
@@ -55,7 +55,7 @@ class BoatPlugin:
 
     @asynccontextmanager
     async def listen(self, registry: Path | None = None) -> AsyncIterator[None]:
-        """Listen in the directory of the kubelet's socket, or in a plug-in registry directory."""
+        """Listen in the directory of the kubelet's socket, or in a plugin registry directory."""
         directory = registry or self.directory
         os.makedirs(directory, exist_ok=True)
         names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")

@@ -1,4 +1,4 @@
-"""A DRA driver: a gRPC server on a Unix socket in the kubelet's plug-in registry."""
+"""A DRA driver: a gRPC server on a Unix socket in the kubelet's plugin registry."""
 
 import asyncio
 import os

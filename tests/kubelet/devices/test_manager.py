@@ -1,4 +1,4 @@
-"""The device manager with a device plug-in over real gRPC."""
+"""The device manager with a device plugin over real gRPC."""
 
 import asyncio
 import tempfile
@@ -49,7 +49,7 @@ class Scene:
             yield manager
 
     async def wait_for_change(self) -> None:
-        """Wait until the plug-in has reported its devices."""
+        """Wait until the plugin has reported its devices."""
         async with asyncio.timeout(60):
             await self.changed.wait()
         self.changed.clear()
@@ -182,7 +182,7 @@ def test_failed_allocate_call_rejects_the_pod(tmp_path: Path) -> None:
 
 
 def test_invalid_data_of_a_plugin_makes_its_devices_unavailable(tmp_path: Path) -> None:
-    """The manager treats the plug-in as stopped, and accepts a new registration."""
+    """The manager treats the plugin as stopped, and accepts a new registration."""
 
     async def scenario(scene: Scene) -> None:
         async with scene.registered_plugin() as manager:
@@ -234,7 +234,7 @@ def test_restarted_kubelet_restores_device_allocations(tmp_path: Path) -> None:
             assert scene.plugin.list_requests("Allocate") == []
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "two"}
-        async with scene.running_manager() as manager:  # the plug-in has not registered yet
+        async with scene.running_manager() as manager:  # the plugin has not registered yet
             scene.changed.clear()
             assert manager.capacity() == ({BOAT: "0"}, {BOAT: "0"})
             assert await manager.admit(pod("a", 1), is_running=True) is None

@@ -1,4 +1,4 @@
-"""Registration of plug-ins that are found in the registry directory."""
+"""Registration of plugins that are found in the registry directory."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ PATIENCE_S = 60
 
 
 class Plugin:
-    """A plug-in that answers GetInfo and records its registration statuses."""
+    """A plugin that answers GetInfo and records its registration statuses."""
 
     def __init__(self, name: str, type: str = "Boat") -> None:
         self.info = {"name": name, "type": type, "supported_versions": ["1"]}

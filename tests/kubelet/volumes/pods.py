@@ -1,4 +1,4 @@
-"""Pods for the decisions of volume plug-ins."""
+"""Pods for the decisions of volume plugins."""
 
 from typing import Any
 

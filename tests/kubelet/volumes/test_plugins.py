@@ -1,4 +1,4 @@
-"""Volumes of the plug-ins for hostPath, local, NFS and iSCSI, and of types without a plug-in."""
+"""Volumes of the plugins for hostPath, local, NFS and iSCSI, and of types without a plugin."""
 
 import asyncio
 import os

@@ -92,7 +92,7 @@ def make_field_manager(
         subresource=subresource,
         forms=forms,
         ignored=ignored or AllFieldsFilter(),
-        known=FieldSetCache(forms),
+        field_sets=FieldSetCache(forms),
         empty=widget(version),
     )
 

@@ -1,4 +1,4 @@
-"""Credentials from exec plug-ins and OpenID Connect providers."""
+"""Credentials from exec plugins and OpenID Connect providers."""
 
 import base64
 import json

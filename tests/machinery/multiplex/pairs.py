@@ -8,14 +8,14 @@ from sampan.machinery.multiplex.wire import ByteQueue
 class MemoryWire:
     def __init__(self, incoming: ByteQueue, outgoing: ByteQueue, *, most: int = 0) -> None:
         """If `most` is given, no piece is longer than that, so that frames are split anywhere."""
-        self._incoming, self._outgoing, self._most = incoming, outgoing, most
+        self._incoming, self._outgoing, self._maximum = incoming, outgoing, most
         self._rest = b""
         self.written = 0
 
     async def read(self) -> bytes:
         if not self._rest:
             self._rest = await self._incoming.get()
-        most = self._most or len(self._rest)
+        most = self._maximum or len(self._rest)
         data, self._rest = self._rest[:most], self._rest[most:]
         return data
 

@@ -96,5 +96,5 @@ def test_event_loop_lag_is_measured() -> None:
 
 
 def test_number_of_label_values_is_limited() -> None:
-    names = LabelNames(most=2)
+    names = LabelNames(maximum=2)
     assert [names.label(name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]

@@ -1,4 +1,4 @@
-"""The network for engines with CNI: the conflist, and the standard plug-ins called with it as an engine does."""
+"""The network for engines with CNI: the conflist, and the standard plugins called with it as an engine does."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_apply_fails_beside_a_conflist_of_another_existing_node(tmp_path: Path) 
     with pytest.raises(RuntimeFailure, match="can serve only one"):
         asyncio.run(network.apply(["10.77.0.0/24"]))
     (tmp_path / "other-node").rmdir()
-    with pytest.raises(RuntimeFailure, match="plug-ins"):
+    with pytest.raises(RuntimeFailure, match="plugins"):
         asyncio.run(network.apply(["10.77.0.0/24"]))
     assert not other.exists()
 
@@ -104,7 +104,7 @@ def test_unused_portmap_chains_are_removed() -> None:
 
 
 @needs_network
-@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not installed")
+@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plugins are not installed")
 def test_standard_cni_plugins_connect_a_pod(lab: Lab, tmp_path: Path) -> None:
     pod, before = lab.add_namespace("pod"), lab.links()
     network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
@@ -131,7 +131,7 @@ def test_standard_cni_plugins_connect_a_pod(lab: Lab, tmp_path: Path) -> None:
 
 
 @needs_network
-@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not installed")
+@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plugins are not installed")
 def test_deleted_rules_and_conflist_are_restored(lab: Lab, tmp_path: Path) -> None:
     """Another program flushes all tables, and adds a chain that drops, as Docker does when it starts."""
     clock = VirtualClock()
@@ -157,7 +157,7 @@ def test_deleted_rules_and_conflist_are_restored(lab: Lab, tmp_path: Path) -> No
 
 
 def _call_all(file: Path, command: str, namespace: Path) -> dict[str, Any]:
-    """Call each plug-in of the conflist with the result of the previous plug-in, as engines do."""
+    """Call each plugin of the conflist with the result of the previous plugin, as engines do."""
     conflist_content = json.loads(file.read_bytes())
     plugins = conflist_content["plugins"] if command == "ADD" else conflist_content["plugins"][::-1]
     result: dict[str, Any] | None = None

@@ -27,13 +27,13 @@ from tests.runtimes import engines, leftovers
 
 _MISSING = engines.missing_requirement("containerd", "runc", "iptables")
 _BRIDGE = f"t{os.getpid():x}"
-"""A name of this process: the results of the plug-ins, which name the bridge, are in one directory of the machine."""
+"""A name of this process: the results of the plugins, which name the bridge, are in one directory of the machine."""
 _GREETING = "echo hello | nc -l -p 80"
 
 pytestmark = [
     needs_network,
     pytest.mark.skipif(bool(_MISSING), reason=_MISSING or "installed"),
-    pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not installed"),
+    pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plugins are not installed"),
 ]
 
 

@@ -165,7 +165,7 @@ class Lookup:
 @dataclass(frozen=True)
 class ModelRule:
     is_for_replies: bool = False
-    """Whether the rule matches only packets that are not the first one of a connection, or neighbour discovery."""
+    """Whether the rule matches only packets that are not the first one of a connection, or neighbor discovery."""
     excluded_interface: str = ""
     lookups: list[Lookup] = field(default_factory=list)
     action: str = ""

@@ -48,7 +48,7 @@ class _Unreadable:
     """A stand-in for a pod that raises when a field is read."""
 
     def __getattr__(self, field: str) -> None:
-        raise AssertionError(f"a plug-in whose results are cached by signature reads pod.{field}")
+        raise AssertionError(f"a plugin whose results are cached by signature reads pod.{field}")
 
 
 class _SignatureOnly(PodInfo):
@@ -60,7 +60,7 @@ class _SignatureOnly(PodInfo):
 
 
 def run_local_points(plugin: SchedulerPlugin, cycle: CycleState) -> None:
-    """Run the points of a plug-in whose results a SignatureCache keeps."""
+    """Run the points of a plugin whose results a SignatureCache keeps."""
     rows = np.flatnonzero(cycle.table.valid[cycle.table.every_row])
     status = plugin.pre_filter(cycle) if isinstance(plugin, PreFilterPlugin) else None
     if isinstance(plugin, FilterPlugin) and not isinstance(status, Status):

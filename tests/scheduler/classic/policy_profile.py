@@ -1,4 +1,4 @@
-"""Simulations with one plug-in of classic policies, and random services whose pods it spreads or keeps together."""
+"""Simulations with one plugin of classic policies, and random services whose pods it spreads or keeps together."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""NodeLabel, a plug-in of classic policies, against a version that looks at one node at a time."""
+"""NodeLabel, a plugin of classic policies, against a version that looks at one node at a time."""
 
 from hypothesis import given
 from hypothesis import strategies as st

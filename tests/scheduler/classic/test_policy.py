@@ -1,4 +1,4 @@
-"""Classic policies: the plug-ins, arguments and weights for each predicate and priority."""
+"""Classic policies: the plugins, arguments and weights for each predicate and priority."""
 
 from typing import Any
 

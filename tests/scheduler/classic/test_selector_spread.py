@@ -1,4 +1,4 @@
-"""SelectorSpread, a plug-in of classic policies, against a version that looks at one node at a time."""
+"""SelectorSpread, a plugin of classic policies, against a version that looks at one node at a time."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""ServiceAffinity, a plug-in of classic policies, against a version that looks at one node at a time."""
+"""ServiceAffinity, a plugin of classic policies, against a version that looks at one node at a time."""
 
 import pytest
 from hypothesis import given

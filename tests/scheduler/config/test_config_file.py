@@ -29,7 +29,7 @@ def test_an_empty_file_is_the_default() -> None:
     scheduler_config = parse_config(config())
     assert [profile.scheduler_name for profile in scheduler_config.profiles] == ["default-scheduler"]
     assert scheduler_config.profiles[0].plugins == DEFAULT_PLUGINS
-    assert (scheduler_config.queue.first_backoff_s, scheduler_config.queue.most_backoff_s) == (1, 10)
+    assert (scheduler_config.queue.first_backoff_s, scheduler_config.queue.max_backoff_s) == (1, 10)
 
 
 def test_plugins_are_disabled_and_weights_changed() -> None:
@@ -244,6 +244,6 @@ def test_percentage_of_nodes_to_score_is_accepted_and_logged(caplog: pytest.LogC
 
 def test_parse_text() -> None:
     text = f"apiVersion: {API_VERSION}\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 60\n"
-    assert parse_text(text).queue.most_backoff_s == 60
+    assert parse_text(text).queue.max_backoff_s == 60
     with pytest.raises(ConfigFileError, match="line 1"):
         parse_text("a: [")

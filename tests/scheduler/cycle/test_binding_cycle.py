@@ -16,7 +16,7 @@ Scenario = Callable[[RunningScheduler], Awaitable[None]]
 
 
 class Held:
-    """A plug-in that holds a pod at the extension point with which its name begins."""
+    """A plugin that holds a pod at the extension point with which its name begins."""
 
     name = "Held"
     scope = PluginScope.CLUSTER

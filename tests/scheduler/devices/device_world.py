@@ -121,7 +121,7 @@ class World:
     slices: Sequence[ResourceSlice] = ()
     nodes: Sequence[Node] = field(default_factory=lambda: [Node(metadata=ObjectMeta(name="n"))])
     classes: Sequence[DeviceClass] = (CLASS,)
-    most_steps: int = 100_000
+    max_steps: int = 100_000
     version: int = 0
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class World:
             views=self.views,
             allocated_devices=self.allocated_devices,
             selectors=SELECTORS,
-            most_steps=self.most_steps,
+            max_steps=self.max_steps,
         )
 
     def outcome_of(

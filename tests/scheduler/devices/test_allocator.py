@@ -459,7 +459,7 @@ def test_search_stops_at_the_step_limit() -> None:
     """Seven devices with distinct links are requested, and there are only six links."""
     apart = [DeviceConstraint(distinctAttribute=LINK)]
     slices = [slice_of([device(f"d{at}", link=at % 6) for at in range(24)])]
-    assert World(slices, most_steps=2000).devices_of(claim(exact_request("r", 7), constraints=apart)) == (
+    assert World(slices, max_steps=2000).devices_of(claim(exact_request("r", 7), constraints=apart)) == (
         "timed out trying to allocate devices"
     )
-    assert World(slices, most_steps=0).devices_of(claim(exact_request("r", 7), constraints=apart)) == TOO_FEW
+    assert World(slices, max_steps=0).devices_of(claim(exact_request("r", 7), constraints=apart)) == TOO_FEW

@@ -23,7 +23,7 @@ from tests.scheduler.running_scheduler import NAMESPACE, RunningScheduler, runni
 
 
 class Fails:
-    """A plug-in whose PreBind fails `times` times."""
+    """A plugin whose PreBind fails `times` times."""
 
     name, scope = "Fails", PluginScope.NODE
 

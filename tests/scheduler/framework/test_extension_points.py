@@ -1,4 +1,4 @@
-"""The extension points: which plug-in implements which, as the type checker and the registry see it."""
+"""The extension points: which plugin implements which, as the type checker and the registry see it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ from sampan.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from sampan.scheduler.plugins.volume_zone import VolumeZone
 from sampan.scheduler.simulation import Simulation
 
-# The type checker compares every plug-in with the Protocols of its extension points here: a method with another
+# The type checker compares every plugin with the Protocols of its extension points here: a method with another
 # signature, or with a misspelt name, is an error in this table.
 PRE_ENQUEUE: list[type[PreEnqueuePlugin]] = [SchedulingGates, DynamicResources, GangScheduling]
 QUEUE_SORT: list[type[QueueSortPlugin]] = [PrioritySort]
@@ -200,7 +200,7 @@ def simulation_with_all_plugins() -> Simulation:
 
 
 def test_table_of_implementations_is_complete() -> None:
-    """Every public method of an in-tree plug-in is an extension point that the table above has for it."""
+    """Every public method of an in-tree plugin is an extension point that the table above has for it."""
     plugins = simulation_with_all_plugins().profile.plugins
     assert {type(plugin).__name__ for plugin in plugins} == set(PLUGINS)
     assert IMPLEMENTATIONS.keys() == METHODS
@@ -255,7 +255,7 @@ def simulation_with_plugin(plugin: str) -> Simulation:
 
 
 def test_a_misspelt_extension_point_is_reported() -> None:
-    message = "plug-in 'Misspelt' has a method 'prefilter', which is not an extension point; did you mean 'pre_filter'?"
+    message = "plugin 'Misspelt' has a method 'prefilter', which is not an extension point; did you mean 'pre_filter'?"
     with pytest.raises(UnknownSchedulerPlugin, match=re.escape(message)):
         simulation_with_plugin("Misspelt")
 

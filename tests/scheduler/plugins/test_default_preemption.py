@@ -63,7 +63,7 @@ def test_preemption_succeeds_where_possible_with_minimal_victims() -> None:
     outcomes: Counter[str] = Counter()
 
     @few
-    @given(st.one_of(situations(most_nodes=3, most_pods=5), crowded_situations(), crowded_situations()))
+    @given(st.one_of(situations(max_nodes=3, most_pods=5), crowded_situations(), crowded_situations()))
     def check(situation: Situation) -> None:
         outcomes[check_preemption(situation)] += 1
 

@@ -154,7 +154,7 @@ many = hypothesis.settings(max_examples=100, deadline=None)
         dense_situations(),
         dense_situations(),
         dense_situations(),
-        situations(most_nodes=4).map(crowd_situation),
+        situations(max_nodes=4).map(crowd_situation),
         situations(),
     )
 )
@@ -193,7 +193,7 @@ def expected_rejections(situation: Situation, hard: list[TopologySpreadConstrain
         dense_situations(),
         dense_situations(),
         dense_situations(),
-        situations(most_nodes=4).map(crowd_situation),
+        situations(max_nodes=4).map(crowd_situation),
         situations(),
     ),
     st.data(),

@@ -10,15 +10,15 @@ from sampan.storage.etcd.writer import MAX_KEYS, LeasePool
 
 
 class _Etcd:
-    """Grants leases with the requested TTL, or at least `least_s`."""
+    """Grants leases with the requested TTL, or at least `min_s`."""
 
-    def __init__(self, least_s: int = 0) -> None:
+    def __init__(self, min_s: int = 0) -> None:
         self.granted: list[int] = []
-        self._least_s = least_s
+        self._min_s = min_s
 
     async def grant(self, ttl_s: int) -> tuple[int, int]:
         await asyncio.sleep(0)
-        self.granted.append(max(ttl_s, self._least_s))
+        self.granted.append(max(ttl_s, self._min_s))
         return len(self.granted), self.granted[-1]
 
 
@@ -64,7 +64,7 @@ def test_lease_is_reused_while_its_remaining_ttl_suffices(ttl_s: float, usable_s
 
 def test_lease_with_a_longer_granted_ttl_is_reused_longer() -> None:
     async def main(loop: _Loop) -> None:
-        leases = LeasePool(_Etcd(least_s=10).grant)
+        leases = LeasePool(_Etcd(min_s=10).grant)
         assert await leases.take(2) == 1
         loop.advanced_s += 7.5
         assert await leases.take(2) == 1

@@ -45,7 +45,7 @@ describe("scheduling matrix", () => {
       { name: "b", fits: true, total: 90, scores: [{ plugin: "Fit", score: 20, weight: 2 }, { plugin: "Same", score: 50, weight: 1 }] },
     ],
   };
-  it("has the bound node first and leaves out plug-ins that decide nothing", () => {
+  it("has the bound node first and leaves out plugins that decide nothing", () => {
     const result = matrix(explanation);
     expect(result.filters).toEqual(["Fit"]);
     expect(result.scores.map((column) => column.plugin)).toEqual(["Fit"]);

@@ -46,9 +46,9 @@ def _remove_unknown_fields(
 
 
 def _remove_unknown_from_object(
-    value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
+    value: dict[str, Any], schema: Schema | None, path: str, known_fields: tuple[str, ...], keep: bool
 ) -> Iterator[str]:
-    for key in [key for key in value if key not in known]:
+    for key in [key for key in value if key not in known_fields]:
         child = schema.child(key) if schema else None
         if child is not None:
             if isinstance(value[key], dict | list):

@@ -140,14 +140,14 @@ class _Scanner:
         self.at += is_next
         return is_next
 
-    def expect_one_of(self, allowed: bytes, where: str) -> None:
+    def expect_one_of(self, allowed: bytes, context: str) -> None:
         if self.body[self.at : self.at + 1] not in [allowed[i : i + 1] for i in range(len(allowed))]:
-            self.stop(where, at_end=" ")
+            self.stop(context, at_end=" ")
         self.at += 1
 
-    def stop(self, where: str, at_end: str = "") -> None:
+    def stop(self, context: str, at_end: str = "") -> None:
         """Raise the error at the current position. Go reads a space after the end: where a space is allowed, the input
         is incomplete; elsewhere the space is the invalid character (`at_end`)."""
         if self.at >= len(self.body):
-            raise _ScanFailed(f"invalid character '{at_end}' {where}" if at_end else UNEXPECTED_END_MESSAGE)
-        raise _ScanFailed(f"invalid character {quote_byte(self.body[self.at])} {where}")
+            raise _ScanFailed(f"invalid character '{at_end}' {context}" if at_end else UNEXPECTED_END_MESSAGE)
+        raise _ScanFailed(f"invalid character {quote_byte(self.body[self.at])} {context}")

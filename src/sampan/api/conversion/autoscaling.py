@@ -73,8 +73,8 @@ CONDITION_FIELDS = ("type", "status", "lastTransitionTime", "reason", "message")
 def _carry_annotations(hpa: Value, carried: dict[str, str]) -> Value:
     metadata = hpa.get("metadata") or {}
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in CARRIED} | carried
-    rest = {key: value for key, value in metadata.items() if key != "annotations"}
-    return {**rest, "annotations": annotations} if annotations else rest
+    other_metadata = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**other_metadata, "annotations": annotations} if annotations else other_metadata
 
 
 def _cpu_metric(percent: int) -> Value:
@@ -123,10 +123,10 @@ def _read_behavior(text: str | None) -> Value | None:
     behavior = _lower_first(_read(text))
     if not isinstance(behavior, dict):
         return None
-    kept = {
+    declared_behavior = {
         key: _without_nulls(behavior[key]) for key in ("scaleUp", "scaleDown") if isinstance(behavior.get(key), dict)
     }
-    return kept or None
+    return declared_behavior or None
 
 
 def _lower_first(value: Any) -> Any:

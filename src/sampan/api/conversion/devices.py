@@ -43,13 +43,13 @@ def _request_to_v1(request: dict[str, Any]) -> dict[str, Any]:
     exact = {key: request[key] for key in EXACT if request.get(key) not in ("", 0, None, [])}
     if request.get("adminAccess") is not None:
         exact["adminAccess"] = request["adminAccess"]
-    rest = {key: value for key, value in request.items() if key not in EXACT}
-    return {**rest, "exactly": {"deviceClassName": "", **exact}} if exact else rest
+    request_fields = {key: value for key, value in request.items() if key not in EXACT}
+    return {**request_fields, "exactly": {"deviceClassName": "", **exact}} if exact else request_fields
 
 
 def _request_to_v1beta1(request: dict[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in request.items() if key != "exactly"}
-    return {**rest, **(request.get("exactly") or {})}
+    request_fields = {key: value for key, value in request.items() if key != "exactly"}
+    return {**request_fields, **(request.get("exactly") or {})}
 
 
 def _spec_requests(change: Change) -> Change:

@@ -20,18 +20,18 @@ def to_v1(definition: Value) -> Value:
     spec = definition.get("spec") or {}
     shared = {name: spec[key] for key, name in SHARED.items() if spec.get(key)}
     versions = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
-    rest = {key: value for key, value in spec.items() if key not in (*SHARED, "version", "conversion")}
-    rest["versions"] = [_columns({**shared, **version}, "JSONPath", "jsonPath") for version in versions]
-    return {**definition, "spec": rest | _conversion_to_v1(spec.get("conversion"))}
+    other_fields = {key: value for key, value in spec.items() if key not in (*SHARED, "version", "conversion")}
+    other_fields["versions"] = [_columns({**shared, **version}, "JSONPath", "jsonPath") for version in versions]
+    return {**definition, "spec": other_fields | _conversion_to_v1(spec.get("conversion"))}
 
 
 def to_v1beta1(definition: Value) -> Value:
     spec = definition.get("spec") or {}
     versions = spec.get("versions") or []
-    rest = {key: value for key, value in spec.items() if key != "conversion"}
-    rest |= {"version": versions[0]["name"]} if versions else {}
-    rest["versions"] = [_columns(version, "jsonPath", "JSONPath") for version in versions]
-    return {**definition, "spec": rest | _conversion_to_v1beta1(spec.get("conversion"))}
+    other_fields = {key: value for key, value in spec.items() if key != "conversion"}
+    other_fields |= {"version": versions[0]["name"]} if versions else {}
+    other_fields["versions"] = [_columns(version, "jsonPath", "JSONPath") for version in versions]
+    return {**definition, "spec": other_fields | _conversion_to_v1beta1(spec.get("conversion"))}
 
 
 def _columns(version: Value, old: str, new: str) -> Value:

@@ -83,31 +83,31 @@ def _check_ipv4(text: str) -> None:
 
 def _check_ipv6(text: str) -> None:
     has_ellipsis = text.startswith("::")
-    rest = text[2:] if has_ellipsis else text
+    remainder = text[2:] if has_ellipsis else text
     size = 0
-    while size < 16 and not (has_ellipsis and not rest and size == 0):
-        digits = _read_group(rest)
-        after = rest[len(digits) :]
+    while size < 16 and not (has_ellipsis and not remainder and size == 0):
+        digits = _read_group(remainder)
+        after = remainder[len(digits) :]
         if after.startswith("."):
-            _check_embedded_ipv4(rest, size, has_ellipsis=has_ellipsis)
-            size, rest = size + 4, ""
+            _check_embedded_ipv4(remainder, size, has_ellipsis=has_ellipsis)
+            size, remainder = size + 4, ""
             break
-        size, rest = size + 2, after
-        if not rest:
+        size, remainder = size + 2, after
+        if not remainder:
             break
-        if rest[0] != ":":
-            raise _AddressError("unexpected character, want colon", rest)
-        if rest == ":":
-            raise _AddressError("colon must be followed by more characters", rest)
-        rest = rest[1:]
-        if rest[0] == ":":
+        if remainder[0] != ":":
+            raise _AddressError("unexpected character, want colon", remainder)
+        if remainder == ":":
+            raise _AddressError("colon must be followed by more characters", remainder)
+        remainder = remainder[1:]
+        if remainder[0] == ":":
             if has_ellipsis:
-                raise _AddressError("multiple :: in address", rest)
-            has_ellipsis, rest = True, rest[1:]
-            if not rest:
+                raise _AddressError("multiple :: in address", remainder)
+            has_ellipsis, remainder = True, remainder[1:]
+            if not remainder:
                 break
-    if rest:
-        raise _AddressError("trailing garbage after address", rest)
+    if remainder:
+        raise _AddressError("trailing garbage after address", remainder)
     if size < 16 and not has_ellipsis:
         raise _AddressError("address string too short")
     if size >= 16 and has_ellipsis:

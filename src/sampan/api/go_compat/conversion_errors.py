@@ -98,8 +98,8 @@ def _go_kind(schema: Schema) -> str:
 
 def base64_error_message(value: str) -> str | None:
     """Return Go's error message for a string that is not standard base64, or None if it is."""
-    at = _find_first_illegal(value.encode())
-    return None if at is None else f"illegal base64 data at input byte {at}"
+    position = _find_first_illegal(value.encode())
+    return None if position is None else f"illegal base64 data at input byte {position}"
 
 
 def _find_first_illegal(data: bytes) -> int | None:
@@ -114,17 +114,17 @@ def _find_first_illegal(data: bytes) -> int | None:
     return len(data) - unfinished if unfinished else None
 
 
-def _find_padding_error(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
+def _find_padding_error(data: bytes, later_groups: list[tuple[int, int]], place: int) -> int | None:
     """Return the position of an error from the first = on, which is at index `place` of its group."""
     if place < 2:
-        return rest[0][0]
+        return later_groups[0][0]
     if place == 2:
-        if len(rest) == 1:
+        if len(later_groups) == 1:
             return len(data)
-        if rest[1][1] != ord("="):
-            return rest[1][0] - 1
-        rest = rest[1:]
-    return rest[1][0] if len(rest) > 1 else None
+        if later_groups[1][1] != ord("="):
+            return later_groups[1][0] - 1
+        later_groups = later_groups[1:]
+    return later_groups[1][0] if len(later_groups) > 1 else None
 
 
 class _StructFacts(msgspec.Struct):

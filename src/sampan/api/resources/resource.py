@@ -1,6 +1,6 @@
 """The declaration of a resource: its names, scope, verbs, subresources and storage.
 
-There is one `Resource` per group, version and plural name. It has the identity only: the API server attaches behaviour
+There is one `Resource` per group, version and plural name. It has the identity only: the API server attaches behavior
 (strategy, table columns) in declarations of its own that refer to it. Built-in resources are rows of `resources`;
 custom ones are created from their CustomResourceDefinition.
 """

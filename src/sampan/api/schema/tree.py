@@ -33,10 +33,10 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
     enum: tuple[Any, ...] = ()
     nullable: bool = False
     list_type: Literal["", "atomic", "set", "map"] = ""
-    """The merge behaviour of a list; empty means atomic."""
+    """The merge behavior of a list; empty means atomic."""
     list_keys: tuple[str, ...] = ()
     map_type: Literal["", "granular", "atomic"] = ""
-    """The merge behaviour of a map or an object; empty means granular."""
+    """The merge behavior of a map or an object; empty means granular."""
     patch_strategy: tuple[Literal["merge", "retainKeys", "replace"], ...] = ()
     """How a strategic merge patch treats this field; empty means replace for lists, merge for objects."""
     patch_key: str = ""

@@ -84,10 +84,10 @@ _long_selectors = BoundedCache(_parse, max_entries=16, max_entry_bytes=1 << 20)
 
 
 def _split(text: str) -> list[str]:
-    parts, at = [], 0
-    while match := _term_text.match(text, at):
+    parts, position = [], 0
+    while match := _term_text.match(text, position):
         parts.append(match[1])
-        at = match.end()
+        position = match.end()
         if not match[2]:
             break
     return parts
@@ -107,16 +107,16 @@ def escape(value: str) -> str:
 def unescape(text: str) -> str:
     if not any(mark in text for mark in "\\,="):
         return text
-    value, at = [], 0
-    while at < len(text):
-        char = text[at]
+    value, position = [], 0
+    while position < len(text):
+        char = text[position]
         if char == "\\":
-            at += 1
-            char = _check_escape(text[at : at + 1])
+            position += 1
+            char = _check_escape(text[position : position + 1])
         elif char in ",=":
             raise FieldSelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
         value.append(char)
-        at += 1
+        position += 1
     return "".join(value)
 
 

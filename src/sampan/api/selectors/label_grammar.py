@@ -26,11 +26,11 @@ class LabelTerm(NamedTuple):
 
 
 def _tokens(text: str) -> list[_Token]:
-    tokens, at = [], 0
-    while match := _TOKEN.match(text, at):
+    tokens, position = [], 0
+    while match := _TOKEN.match(text, position):
         symbol, word = match.groups()
         tokens.append(_Token(symbol, symbol) if symbol else _Token(word if word in ("in", "notin") else "word", word))
-        at = match.end()
+        position = match.end()
     return [*tokens, _Token(_END, "")]
 
 

@@ -88,8 +88,8 @@ class _LargeSelectors:
         self._lock = Lock()
 
     def get(self, source: LabelSelector, parts: int) -> Selector | None:
-        kept = self._kept.get(id(source))
-        return kept[1] if kept is not None and kept[0] is source and kept[2] == parts else None
+        cached = self._kept.get(id(source))
+        return cached[1] if cached is not None and cached[0] is source and cached[2] == parts else None
 
     def put(self, source: LabelSelector, selector: Selector, parts: int) -> Selector:
         with self._lock:
@@ -118,8 +118,8 @@ def selector_errors(source: LabelSelector | None, field: str, *, allow_bad_value
     if source is None:
         return []
     errors = label_errors(source.matchLabels, f"{field}.matchLabels")
-    for at, expression in enumerate(source.matchExpressions):
-        errors += _expression_errors(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
+    for index, expression in enumerate(source.matchExpressions):
+        errors += _expression_errors(expression, f"{field}.matchExpressions[{index}]", allow_bad_values)
     return errors
 
 
@@ -137,9 +137,9 @@ def _expression_errors(expression: SelectorExpression, field: str, allow_bad_val
         FieldError.invalid(f"{field}.key", expression.key, message) for message in names.label_key(expression.key)
     ]
     if not allow_bad_values:
-        for at, value in enumerate(expression.values):
+        for index, value in enumerate(expression.values):
             errors += [
-                FieldError.invalid(f"{field}.values[{at}]", value, message) for message in names.label_value(value)
+                FieldError.invalid(f"{field}.values[{index}]", value, message) for message in names.label_value(value)
             ]
     return errors
 

@@ -78,9 +78,9 @@ class Requirement(NamedTuple):
     def check(self) -> None:
         """Raise `SelectorError` unless key, operator and values are consistent."""
         errors = [*self._key_errors(), *self._count_errors()]
-        for at, value in enumerate(self.values):
+        for index, value in enumerate(self.values):
             if messages := names.label_value(value):
-                errors.append(FieldError.invalid(f"values[{at}][{self.key}]", value, "; ".join(messages)))
+                errors.append(FieldError.invalid(f"values[{index}][{self.key}]", value, "; ".join(messages)))
         if errors:
             raise SelectorError(join_messages([str(error) for error in errors]))
 
@@ -102,8 +102,8 @@ class Requirement(NamedTuple):
         detail = "for 'Gt', 'Lt' operators, exactly one value is required"
         errors = [FieldError.invalid("values", shown, detail)] if count != 1 else []
         detail = "for 'Gt', 'Lt' operators, the value must be an integer"
-        wrong = ((at, value) for at, value in enumerate(self.values) if _int64(value) is None)
-        return errors + [FieldError.invalid(f"values[{at}]", value, detail) for at, value in wrong]
+        wrong = ((index, value) for index, value in enumerate(self.values) if _int64(value) is None)
+        return errors + [FieldError.invalid(f"values[{index}]", value, detail) for index, value in wrong]
 
 
 def predicate_of(requirement: Requirement) -> LabelPredicate:

@@ -80,8 +80,8 @@ def add(total: Amounts, more: Amounts) -> None:
         total[name] = total[name] + amount if name in total else amount
 
 
-def raise_to(total: Amounts, least: Amounts) -> None:
-    for name, amount in least.items():
+def raise_to(total: Amounts, minimum: Amounts) -> None:
+    for name, amount in minimum.items():
         if name not in total or amount > total[name]:
             total[name] = amount
 

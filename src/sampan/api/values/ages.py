@@ -41,5 +41,5 @@ def format_age(seconds: float) -> str:
 
 
 def _format_two_units(seconds: int, unit: int, letter: str, lesser: int, lesser_letter: str) -> str:
-    rest = seconds % unit // lesser
-    return f"{seconds // unit}{letter}{rest}{lesser_letter}" if rest else f"{seconds // unit}{letter}"
+    remainder = seconds % unit // lesser
+    return f"{seconds // unit}{letter}{remainder}{lesser_letter}" if remainder else f"{seconds // unit}{letter}"

@@ -60,8 +60,8 @@ class CalendarSchedule:
     def _find_first_due(self, day: datetime, start: datetime) -> float | None:
         """Return the first due time on the day, or None. It follows elapsed time: an hour that the clock skips is not
         due, one that it repeats is due twice."""
-        least = start.timestamp()
-        moment = max(day.astimezone(UTC).timestamp(), least)
+        minimum = start.timestamp()
+        moment = max(day.astimezone(UTC).timestamp(), minimum)
         while True:
             now = datetime.fromtimestamp(moment, day.tzinfo)
             if (now.year, now.month, now.day) != (day.year, day.month, day.day):
@@ -130,14 +130,14 @@ def parse_schedule(text: str) -> Schedule:
     """Parse a schedule. Raise ScheduleError."""
     if not text:
         raise ScheduleError("empty spec string")
-    zone, rest = _zone(text)
-    if not rest.startswith("@"):
-        return _parse_calendar_schedule(rest, zone)
-    if rest in _WORDS:
-        return _parse_calendar_schedule(_WORDS[rest], zone)
-    if rest.startswith(_EVERY):
-        return _parse_every(rest)
-    raise ScheduleError(f"unrecognized descriptor: {rest}")
+    zone, remainder = _zone(text)
+    if not remainder.startswith("@"):
+        return _parse_calendar_schedule(remainder, zone)
+    if remainder in _WORDS:
+        return _parse_calendar_schedule(_WORDS[remainder], zone)
+    if remainder.startswith(_EVERY):
+        return _parse_every(remainder)
+    raise ScheduleError(f"unrecognized descriptor: {remainder}")
 
 
 def _zone(text: str) -> tuple[tzinfo | None, str]:

@@ -32,10 +32,10 @@ class DurationError(ValueError):
 
 def parse_duration(text: str) -> int:
     """Return the duration in nanoseconds. Raise DurationError."""
-    is_negative, at, total = text.startswith("-"), int(text.startswith(("+", "-"))), 0
-    if text[at:] == "0":
+    is_negative, path, total = text.startswith("-"), int(text.startswith(("+", "-"))), 0
+    if text[path:] == "0":
         return 0
-    for term in _TERM.finditer(text, at):
+    for term in _TERM.finditer(text, path):
         total += _term(text, term)
         if total > _LIMIT:
             raise _invalid(text)
@@ -81,12 +81,12 @@ def _invalid(text: str) -> DurationError:
 def format_duration(nanoseconds: int) -> str:
     if nanoseconds == 0:
         return "0s"
-    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
-    if rest < SECOND:
-        return sign + _format_subsecond(rest)
-    minutes, rest = divmod(rest, MINUTE)
+    sign, remainder = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if remainder < SECOND:
+        return sign + _format_subsecond(remainder)
+    minutes, remainder = divmod(remainder, MINUTE)
     hours, minutes = divmod(minutes, 60)
-    text = f"{_decimal(rest, SECOND)}s"
+    text = f"{_decimal(remainder, SECOND)}s"
     if hours:
         return f"{sign}{hours}h{minutes}m{text}"
     return f"{sign}{minutes}m{text}" if minutes else sign + text

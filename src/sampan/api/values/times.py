@@ -74,8 +74,8 @@ def parse_moment(text: str) -> Moment:
 
 
 def _format_seconds(second: int) -> str:
-    days, rest = divmod(second, 86_400)
-    minutes, seconds = divmod(rest, 60)
+    days, remainder = divmod(second, 86_400)
+    minutes, seconds = divmod(remainder, 60)
     ordinal, years = days + _EPOCH_DAY, 0
     if ordinal < 1:
         ordinal, years = ordinal + _CYCLE_DAYS, -_CYCLE_YEARS
@@ -149,8 +149,10 @@ class _Reader:
         return TimeError(f"parsing time {quote(self._text)}: {message}")
 
     def _mismatch(self, element: str) -> TimeError:
-        rest = _quote_bytes(self._rest)
-        return TimeError(f'parsing time {quote(self._text)} as "{self._layout}": cannot parse {rest} as "{element}"')
+        remainder = _quote_bytes(self._rest)
+        return TimeError(
+            f'parsing time {quote(self._text)} as "{self._layout}": cannot parse {remainder} as "{element}"'
+        )
 
     def _take(self, count: int) -> str:
         prefix, self._rest = self._rest[:count], self._rest[count:]
@@ -204,17 +206,17 @@ class _Reader:
         if self._rest.startswith("Z"):
             self._take(1)
             return 0
-        rest = self._rest[:6]
-        if len(rest) < 6 or rest[3] != ":":
+        remainder = self._rest[:6]
+        if len(remainder) < 6 or remainder[3] != ":":
             raise self._mismatch("Z07:00")
-        hours = int(rest[1:3]) if _is_digits(rest[1:3], 2) else -1
-        minutes = int(rest[4:6]) if hours >= 0 and _is_digits(rest[4:6], 2) else -1
+        hours = int(remainder[1:3]) if _is_digits(remainder[1:3], 2) else -1
+        minutes = int(remainder[4:6]) if hours >= 0 and _is_digits(remainder[4:6], 2) else -1
         if minutes > 60 or hours > 24:
             raise self._error(f"time zone offset {'minute' if minutes > 60 else 'hour'} out of range")
-        if minutes < 0 or rest[0] not in "+-":
+        if minutes < 0 or remainder[0] not in "+-":
             raise self._mismatch("Z07:00")
         self._take(6)
-        return (hours * 3600 + minutes * 60) * (-1 if rest[0] == "-" else 1)
+        return (hours * 3600 + minutes * 60) * (-1 if remainder[0] == "-" else 1)
 
     def _days(self, year: int, month: int, day: int) -> int:
         """Return the days since the epoch. Python's dates lack the year 0, which has the same calendar as the year

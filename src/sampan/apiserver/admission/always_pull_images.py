@@ -50,9 +50,9 @@ def has_new_images(old: Pod | None, new: Pod) -> bool:
 
 def _find_other_policies(pod: Pod) -> Iterator[tuple[str, str]]:
     """Yield the path and the value of each pull policy that is not Always."""
-    for where, container, index in containers_by_field(pod.spec):
+    for path, container, index in containers_by_field(pod.spec):
         if container.imagePullPolicy != _ALWAYS:
-            yield f"spec.{where}[{index}].imagePullPolicy", container.imagePullPolicy
+            yield f"spec.{path}[{index}].imagePullPolicy", container.imagePullPolicy
     for index, volume in enumerate(pod.spec.volumes):
         if volume.image is not None and volume.image.pullPolicy != _ALWAYS:
             yield f"spec.volumes[{index}].image.pullPolicy", volume.image.pullPolicy or ""

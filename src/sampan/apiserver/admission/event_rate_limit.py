@@ -19,8 +19,16 @@ _DEFAULT_CACHE_SIZE = 4096
 
 def _source_and_object(attributes: AdmissionAttributes) -> str:
     event: Event = attributes.obj
-    source, about = event.source, event.involvedObject
-    parts = (source.component, source.host, about.kind, about.namespace, about.name, about.uid, about.apiVersion)
+    source, involved_object = event.source, event.involvedObject
+    parts = (
+        source.component,
+        source.host,
+        involved_object.kind,
+        involved_object.namespace,
+        involved_object.name,
+        involved_object.uid,
+        involved_object.apiVersion,
+    )
     return "".join(parts)
 
 
@@ -93,12 +101,12 @@ class EventRateLimit:
 
 
 def _limit(index: int, row: Mapping[str, Any]) -> EventLimit:
-    at = f"EventRateLimit: limits[{index}]"
+    path = f"EventRateLimit: limits[{index}]"
     if row.get("type") not in _KEYS:
-        raise ConfigurationError(f"{at}.type: must be one of {', '.join(_KEYS)}")
+        raise ConfigurationError(f"{path}.type: must be one of {', '.join(_KEYS)}")
     for name in ("qps", "burst"):
         if not isinstance(row.get(name), int) or row[name] <= 0:
-            raise ConfigurationError(f"{at}.{name}: must be positive")
+            raise ConfigurationError(f"{path}.{name}: must be positive")
     return EventLimit(
         type=row["type"], qps=row["qps"], burst=row["burst"], keys_kept=row.get("cacheSize") or _DEFAULT_CACHE_SIZE
     )

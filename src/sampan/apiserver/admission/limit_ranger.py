@@ -61,10 +61,10 @@ def _bounds(quantities: Mapping[str, str]) -> Iterator[tuple[str, Quantity]]:
 
 
 def _min_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, least in _bounds(item.min):
-        start = f"minimum {name} usage per {item.type} is {least}"
+    for name, minimum in _bounds(item.min):
+        start = f"minimum {name} usage per {item.type} is {minimum}"
         request, limit = requests.get(name), limits.get(name)
-        requested, limited, bound = _scale_to_common_unit(request or _ZERO, limit or _ZERO, least)
+        requested, limited, bound = _scale_to_common_unit(request or _ZERO, limit or _ZERO, minimum)
         if request is None:
             yield f"{start}.  No request is specified"
         elif requested < bound:
@@ -74,10 +74,10 @@ def _min_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) ->
 
 
 def _max_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in _bounds(item.max):
-        start = f"maximum {name} usage per {item.type} is {most}"
+    for name, maximum in _bounds(item.max):
+        start = f"maximum {name} usage per {item.type} is {maximum}"
         request, limit = requests.get(name), limits.get(name)
-        requested, limited, bound = _scale_to_common_unit(request or _ZERO, limit or _ZERO, most)
+        requested, limited, bound = _scale_to_common_unit(request or _ZERO, limit or _ZERO, maximum)
         if limit is None:
             yield f"{start}.  No limit is specified"
         elif limited > bound:
@@ -87,10 +87,10 @@ def _max_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) ->
 
 
 def _max_request_constraint(item: LimitRangeItem, requests: Amounts) -> Iterator[str]:
-    for name, most in _bounds(item.max):
-        start = f"maximum {name} usage per {item.type} is {most}"
+    for name, maximum in _bounds(item.max):
+        start = f"maximum {name} usage per {item.type} is {maximum}"
         request = requests.get(name)
-        requested, _, bound = _scale_to_common_unit(request or _ZERO, _ZERO, most)
+        requested, _, bound = _scale_to_common_unit(request or _ZERO, _ZERO, maximum)
         if request is None:
             yield f"{start}.  No request is specified"
         elif requested > bound:
@@ -98,14 +98,14 @@ def _max_request_constraint(item: LimitRangeItem, requests: Amounts) -> Iterator
 
 
 def _limit_request_ratio_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in _bounds(item.maxLimitRequestRatio):
-        start = f"{name} max limit to request ratio per {item.type} is {most}"
-        requested, limited, _ = _scale_to_common_unit(requests.get(name, _ZERO), limits.get(name, _ZERO), most)
+    for name, maximum in _bounds(item.maxLimitRequestRatio):
+        start = f"{name} max limit to request ratio per {item.type} is {maximum}"
+        requested, limited, _ = _scale_to_common_unit(requests.get(name, _ZERO), limits.get(name, _ZERO), maximum)
         if not requested:
             yield f"{start}, but no request is specified or request is 0"
         elif not limited:
             yield f"{start}, but no limit is specified or limit is 0"
-        elif limited / requested * 1000 > most.milli_value():
+        elif limited / requested * 1000 > maximum.milli_value():
             yield f"{start}, but provided ratio is {limited / requested:f}"
 
 

@@ -76,10 +76,10 @@ async def _require_finalizers(attributes: AdmissionAttributes, owner: OwnerRefer
     resources = list(_resources(attributes, owner))
     if not resources:
         group, _, version = owner.apiVersion.rpartition("/")
-        what = f"APIVersion {owner.apiVersion} Kind {owner.kind}"
+        owner_text = f"APIVersion {owner.apiVersion} Kind {owner.kind}"
         missing = f'no matches for kind "{owner.kind}" in version "{group + "/" if group else ""}{version}"'
         start = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
-        raise attributes.forbidden(f"{start} {what}: {missing}")
+        raise attributes.forbidden(f"{start} {owner_text}: {missing}")
     for resource in resources:
         namespace = attributes.namespace if resource.namespaced else ""
         group, version, plural = resource.group, resource.version, resource.plural

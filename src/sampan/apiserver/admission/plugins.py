@@ -57,7 +57,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginContext:
-    """The settings and metrics that plug-ins get from the server, besides their own configuration."""
+    """The settings and metrics that plugins get from the server, besides their own configuration."""
 
     metrics: AdmissionMetrics
     tolerations: TolerationDefaults
@@ -67,14 +67,14 @@ class PluginContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRow:
-    """The functions that create a plug-in, at least one of which is set, and whether it is enabled by default."""
+    """The functions that create a plugin, at least one of which is set, and whether it is enabled by default."""
 
     make: Callable[[PluginContext], RegisteredPlugin] | None
-    """Makes the plug-in without a configuration; None if it requires one."""
+    """Makes the plugin without a configuration; None if it requires one."""
     make_configured: Callable[[Mapping[str, Any]], RegisteredPlugin] | None
-    """Makes the plug-in from its configuration; None if it accepts none."""
+    """Makes the plugin from its configuration; None if it accepts none."""
     is_default: bool
-    """Whether the plug-in is enabled unless it is disabled explicitly."""
+    """Whether the plugin is enabled unless it is disabled explicitly."""
 
 
 def _row(
@@ -92,7 +92,7 @@ def _row(
 
 
 class _MeasuredPlugin(Protocol[P_co]):
-    """The class of a plug-in that records metrics."""
+    """The class of a plugin that records metrics."""
 
     def __call__(self, *, metrics: AdmissionMetrics) -> P_co: ...
 
@@ -104,7 +104,7 @@ def _measured_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlug
 
 
 class _WebhookPlugin(Protocol[P_co]):
-    """The class of a plug-in that calls webhooks."""
+    """The class of a plugin that calls webhooks."""
 
     def __call__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> P_co: ...
 
@@ -170,7 +170,7 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "ResourceQuota": _row(register_validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.from_config),
     "AlwaysDeny": _row(register_mutating_and_validating, AlwaysDenyAdmission, is_default=False),
 }
-"""All plug-ins in the order of kube-apiserver. NodeRestriction is enabled by default, since the Node authorizer depends
+"""All plugins in the order of kube-apiserver. NodeRestriction is enabled by default, since the Node authorizer depends
 on it."""
 
 
@@ -181,7 +181,7 @@ class UnknownAdmissionPlugin(ValueError):
 def check_names(names: Iterable[str]) -> None:
     for name in names:
         if name not in PLUGINS:
-            raise UnknownAdmissionPlugin(f"there is no admission plug-in {name!r}")
+            raise UnknownAdmissionPlugin(f"there is no admission plugin {name!r}")
 
 
 def default_plugins(
@@ -193,7 +193,7 @@ def default_plugins(
     tolerations: TolerationDefaults | None = None,
     webhooks: WebhookClients | None = None,
 ) -> list[RegisteredPlugin]:
-    """Return the enabled plug-ins: the default ones and `enabled`, without `disabled`."""
+    """Return the enabled plugins: the default ones and `enabled`, without `disabled`."""
     settings = configurations or {}
     context = PluginContext(
         metrics=AdmissionMetrics(metrics=metrics or Metrics()),

@@ -1,6 +1,6 @@
 """ResourceQuota: keeps the total resource usage of a namespace within its quotas.
 
-The plug-in computes the usage that a write adds to each quota, and rejects the consumption of resources that need a
+The plugin computes the usage that a write adds to each quota, and rejects the consumption of resources that need a
 quota to cover them. A charge is a compare-and-swap on the status of the quota, so it counts as soon as it is written,
 for every server. Charges that wait for the same quota are written together by the first of them. Usage is only released
 here if a rejected write had been charged: the resource quota controller recomputes it. The counterpart is

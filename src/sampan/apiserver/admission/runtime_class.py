@@ -72,14 +72,14 @@ def _apply_scheduling(attributes: AdmissionAttributes, pod: Pod, scheduling: Sch
 def merge_tolerations(tolerations: Sequence[Toleration]) -> list[Toleration]:
     """Return the tolerations without duplicates and without those that another one covers."""
     others = TolerationCover(tolerations)
-    kept: dict[tuple[object, ...], Toleration] = {}
+    remaining_tolerations: dict[tuple[object, ...], Toleration] = {}
     for toleration in tolerations:
         key = structs.astuple(toleration)
         others.remove(toleration)
-        if key not in kept and not others.covers(toleration, besides_equals=True):
-            kept[key] = toleration
+        if key not in remaining_tolerations and not others.covers(toleration, besides_equals=True):
+            remaining_tolerations[key] = toleration
             others.add(toleration)
-    return list(kept.values())
+    return list(remaining_tolerations.values())
 
 
 class TolerationCover:

@@ -57,8 +57,8 @@ class ServiceAccountAdmission:
             _check_mirror(attributes, pod)
             return
         if not pod.spec.serviceAccountName:
-            where = f"{attributes.namespace}/{pod.metadata.name}"
-            raise attributes.forbidden(f"no service account specified for pod {where}")
+            pod_name = f"{attributes.namespace}/{pod.metadata.name}"
+            raise attributes.forbidden(f"no service account specified for pod {pod_name}")
         account = await _account(attributes, pod.spec.serviceAccountName)
         if account.metadata.annotations.get(_ENFORCE) in _TRUE:
             _check_secrets(attributes, pod, account)
@@ -117,23 +117,23 @@ def _mount_token(pod: Pod) -> None:
 
 def _check_secrets(attributes: AdmissionAttributes, pod: Pod, account: ServiceAccount) -> None:
     listed = {secret.name for secret in account.secrets}
-    for what, secret in _list_secrets(attributes, pod):
+    for reference_text, secret in _list_secrets(attributes, pod):
         if secret not in listed:
             raise attributes.forbidden(
-                _not_referenced_message(f'{what}secret.secretName="{secret}"', account, "secret")
+                _not_referenced_message(f'{reference_text}secret.secretName="{secret}"', account, "secret")
             )
     if attributes.operation != "CREATE":
         return
     pulls = {secret.name for secret in account.imagePullSecrets}
     for index, ref in enumerate(pod.spec.imagePullSecrets):
         if ref.name not in pulls:
-            what = f'imagePullSecrets[{index}].name="{ref.name}"'
-            raise attributes.forbidden(_not_referenced_message(what, account, "imagePullSecret"))
+            reference_text = f'imagePullSecrets[{index}].name="{ref.name}"'
+            raise attributes.forbidden(_not_referenced_message(reference_text, account, "imagePullSecret"))
 
 
-def _not_referenced_message(what: str, account: ServiceAccount, kind: str) -> str:
+def _not_referenced_message(reference_text: str, account: ServiceAccount, kind: str) -> str:
     name = account.metadata.name
-    return f"{what} is not allowed because service account {name} does not reference that {kind}"
+    return f"{reference_text} is not allowed because service account {name} does not reference that {kind}"
 
 
 def _list_secrets(attributes: AdmissionAttributes, pod: Pod) -> Iterator[tuple[str, str]]:
@@ -155,8 +155,8 @@ def _list_secrets(attributes: AdmissionAttributes, pod: Pod) -> Iterator[tuple[s
 def _list_container_secrets(kind: str, container: Container | EphemeralContainer) -> Iterator[tuple[str, str]]:
     for variable in container.env:
         if variable.valueFrom is not None and variable.valueFrom.secretKeyRef is not None:
-            what = f"{kind} {container.name} with envVar {variable.name} referencing "
-            yield what, variable.valueFrom.secretKeyRef.name
+            reference_text = f"{kind} {container.name} with envVar {variable.name} referencing "
+            yield reference_text, variable.valueFrom.secretKeyRef.name
     for source in container.envFrom:
         if source.secretRef is not None:
             yield f"{kind} {container.name} with envFrom referencing ", source.secretRef.name

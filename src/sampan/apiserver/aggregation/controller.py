@@ -108,11 +108,11 @@ class AggregationController:
         for key in self._remotes.group_versions() - remote_services.keys():
             self._forget(key)
         for key, service in remote_services.items():
-            known = self._remotes.get(key)
-            if known is not None and known.is_for(service):
-                known.service = service
+            known_remote = self._remotes.get(key)
+            if known_remote is not None and known_remote.is_for(service):
+                known_remote.service = service
                 continue
-            if known is not None:
+            if known_remote is not None:
                 self._forget(key)
             remote = RemoteGroupVersion(service, self._make_api(service))
             self._remotes.add(key, remote)
@@ -151,19 +151,19 @@ class AggregationController:
         reference = remote.service.spec.service
         assert reference is not None
         name, namespace, port = reference.name, reference.namespace, reference.port or 443
-        where = f'service/{name} in "{namespace}"'
+        subject = f'service/{name} in "{namespace}"'
         service = await self._find("Service", namespace, name)
         if not isinstance(service, Service):
-            return _make_unavailable_condition("ServiceNotFound", f"{where} is not present")
+            return _make_unavailable_condition("ServiceNotFound", f"{subject} is not present")
         if service.spec.type == "ClusterIP":
             row = next((row for row in service.spec.ports if row.port == port), None)
             if row is None:
-                return _make_unavailable_condition("ServicePortError", f"{where} is not listening on port {port}")
+                return _make_unavailable_condition("ServicePortError", f"{subject} is not listening on port {port}")
             slices = await list_slices(self._registry, namespace, name)
             if not slices:
-                return _make_unavailable_condition("EndpointsNotFound", f"cannot find endpointslices for {where}")
+                return _make_unavailable_condition("EndpointsNotFound", f"cannot find endpointslices for {subject}")
             if not has_ready_endpoint(slices, row.name):
-                text = f'endpointslices for {where} have no addresses with port name "{row.name}"'
+                text = f'endpointslices for {subject} have no addresses with port name "{row.name}"'
                 return _make_unavailable_condition("MissingEndpoints", text)
         return await self._discover(remote)
 

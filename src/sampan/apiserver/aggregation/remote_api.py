@@ -136,14 +136,14 @@ def _user_headers(user: UserInfo) -> Iterator[tuple[str, str]]:
             yield f"X-Remote-Extra-{quote(key, safe='')}", value
 
 
-async def download_openapi(api: RemoteApi, group: str, version: str, known: RemoteOpenApi) -> RemoteOpenApi:
-    """Return the current documents of a group version; `known` are those of the last download. Raise an ApiError,
+async def download_openapi(api: RemoteApi, group: str, version: str, previous: RemoteOpenApi) -> RemoteOpenApi:
+    """Return the current documents of a group version; `previous` are those of the last download. Raise an ApiError,
     OSError, TimeoutError or `InvalidOpenApi`."""
     async with asyncio.timeout(_DOWNLOAD_TIMEOUT_S):
         hash = await _v3_hash(api, f"apis/{group}/{version}")
-        response = await api.get("/openapi/v2", _AGGREGATOR, etag=known.v2_etag, limit=limits.OPENAPI_DOCUMENT_BYTES)
-        if response.code == HTTPStatus.NOT_MODIFIED and known.v2_etag:
-            return await _documents(hash, known.v2, known.v2_etag, known.v2_hash)
+        response = await api.get("/openapi/v2", _AGGREGATOR, etag=previous.v2_etag, limit=limits.OPENAPI_DOCUMENT_BYTES)
+        if response.code == HTTPStatus.NOT_MODIFIED and previous.v2_etag:
+            return await _documents(hash, previous.v2, previous.v2_etag, previous.v2_hash)
         if response.code == HTTPStatus.NOT_FOUND:
             return RemoteOpenApi(v3_hash=hash)
         body = _check_document(response.code, response.headers, response.body)

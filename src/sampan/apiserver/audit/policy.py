@@ -125,8 +125,8 @@ def parse(value: Any) -> AuditPolicy:
     if not policy_file.rules:
         raise ConfigFileError("rules: at least one is required")
     _check_stages(policy_file.omitStages, "omitStages")
-    for at, rule in enumerate(policy_file.rules):
-        _check(rule, f"rules[{at}]")
+    for index, rule in enumerate(policy_file.rules):
+        _check(rule, f"rules[{index}]")
     return AuditPolicy([(rule, _audit_config(rule, policy_file)) for rule in policy_file.rules])
 
 

@@ -109,10 +109,12 @@ def _tokens(
 
 
 def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[VerificationKey]) -> ServiceAccountTokens:
-    about = ServiceAccountTokensConfig(
+    object_config = ServiceAccountTokensConfig(
         issuer=config.service_account_issuer,
         audiences=audiences(config),
         keys=keys,
         other_issuers=config.other_service_account_issuers,
     )
-    return ServiceAccountTokens(config=about, objects=RegistryObjectGetter(registry=registry), clock=registry.clock)
+    return ServiceAccountTokens(
+        config=object_config, objects=RegistryObjectGetter(registry=registry), clock=registry.clock
+    )

@@ -91,11 +91,11 @@ FieldErrors = list[FieldError]
 class JwtValidation:
     """Validates one issuer: `field_errors` are all errors, in field order, `expressions` the compiled expressions."""
 
-    def __init__(self, jwt: JwtAuthenticatorConfig, at: FieldPath, own_issuers: Sequence[str]) -> None:
+    def __init__(self, jwt: JwtAuthenticatorConfig, path: FieldPath, own_issuers: Sequence[str]) -> None:
         """`own_issuers` are the issuers of service account tokens."""
-        self.field_errors: FieldErrors = list(_issuer_errors(jwt.issuer, at / "issuer", own_issuers))
-        mappings, mapped = jwt.claimMappings, at / "claimMappings"
-        claim_rules = self._claim_rules(jwt.claimValidationRules, at / "claimValidationRules")
+        self.field_errors: FieldErrors = list(_issuer_errors(jwt.issuer, path / "issuer", own_issuers))
+        mappings, mapped = jwt.claimMappings, path / "claimMappings"
+        claim_rules = self._claim_rules(jwt.claimValidationRules, path / "claimValidationRules")
         username = self._compile_mapping(mappings.username, mapped / "username", is_required=True)
         groups = self._compile_mapping(mappings.groups, mapped / "groups", is_required=False)
         uid = self._uid(mappings.uid, mapped / "uid")
@@ -109,7 +109,7 @@ class JwtValidation:
             uid=uid,
             extra=extra,
             claim_rules=tuple(claim_rules),
-            user_rules=tuple(self._user_rules(jwt.userValidationRules, at / "userValidationRules")),
+            user_rules=tuple(self._user_rules(jwt.userValidationRules, path / "userValidationRules")),
         )
 
     def _add(self, *field_errors: FieldError) -> None:
@@ -120,19 +120,19 @@ class JwtValidation:
         expressions: set[str] = set()
         compiled_rules = []
         for index, rule in enumerate(rules):
-            at = within[index]
+            path = within[index]
             if rule.claim and rule.expression:
-                self._add(FieldError.invalid(at, rule.claim, _BOTH))
+                self._add(FieldError.invalid(path, rule.claim, _BOTH))
             elif rule.claim:
                 if rule.message:
-                    self._add(FieldError.invalid(at / "message", rule.message, _CLAIM_IS_SET_ERROR))
-                self._check_unique(rule.claim, claims, at / "claim")
+                    self._add(FieldError.invalid(path / "message", rule.message, _CLAIM_IS_SET_ERROR))
+                self._check_unique(rule.claim, claims, path / "claim")
             elif not rule.expression:
-                self._add(FieldError.required(at, _EITHER))
+                self._add(FieldError.required(path, _EITHER))
             else:
                 if rule.requiredValue:
-                    self._add(FieldError.invalid(at / "requiredValue", rule.requiredValue, _EXPRESSION_IS_SET_ERROR))
-                compiled = self._condition(rule.expression, expressions, at / "expression", claims_environment())
+                    self._add(FieldError.invalid(path / "requiredValue", rule.requiredValue, _EXPRESSION_IS_SET_ERROR))
+                compiled = self._condition(rule.expression, expressions, path / "expression", claims_environment())
                 compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
@@ -140,70 +140,72 @@ class JwtValidation:
         expressions: set[str] = set()
         compiled_rules = []
         for index, rule in enumerate(rules):
-            at = within[index] / "expression"
+            path = within[index] / "expression"
             if not rule.expression:
-                self._add(FieldError.required(at))
+                self._add(FieldError.required(path))
                 continue
-            compiled = self._condition(rule.expression, expressions, at, user_environment())
+            compiled = self._condition(rule.expression, expressions, path, user_environment())
             compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
-    def _condition(self, text: str, previous: set[str], at: FieldPath, environment: Environment) -> Program | None:
-        if not self._check_unique(text, previous, at):
+    def _condition(self, text: str, previous: set[str], path: FieldPath, environment: Environment) -> Program | None:
+        if not self._check_unique(text, previous, path):
             return None
-        compiled = self._compile(text, at, environment)
+        compiled = self._compile(text, path, environment)
         if compiled is not None and compiled.result_type.kind != "bool":
-            self._add(FieldError.invalid(at, text, "must evaluate to bool"))
+            self._add(FieldError.invalid(path, text, "must evaluate to bool"))
             return None
         return compiled
 
-    def _compile_mapping(self, claim: PrefixedClaimOrExpression, at: FieldPath, *, is_required: bool) -> Program | None:
+    def _compile_mapping(
+        self, claim: PrefixedClaimOrExpression, path: FieldPath, *, is_required: bool
+    ) -> Program | None:
         if claim.claim and claim.expression:
-            self._add(FieldError.invalid(at, "", _BOTH))
+            self._add(FieldError.invalid(path, "", _BOTH))
         elif claim.expression:
             if claim.prefix is not None:
-                self._add(FieldError.invalid(at / "prefix", claim.prefix, _EXPRESSION_IS_SET_ERROR))
-            return self._compile(claim.expression, at / "expression", claims_environment())
+                self._add(FieldError.invalid(path / "prefix", claim.prefix, _EXPRESSION_IS_SET_ERROR))
+            return self._compile(claim.expression, path / "expression", claims_environment())
         elif claim.claim:
             if claim.prefix is None:
-                self._add(FieldError.required(at / "prefix", _NO_PREFIX))
+                self._add(FieldError.required(path / "prefix", _NO_PREFIX))
         elif is_required:
-            self._add(FieldError.required(at, _EITHER))
+            self._add(FieldError.required(path, _EITHER))
         return None
 
-    def _uid(self, claim: PrefixedClaimOrExpression, at: FieldPath) -> Program | None:
+    def _uid(self, claim: PrefixedClaimOrExpression, path: FieldPath) -> Program | None:
         if claim.claim and claim.expression:
-            self._add(FieldError.invalid(at, "", _BOTH))
+            self._add(FieldError.invalid(path, "", _BOTH))
             return None
-        return self._compile(claim.expression, at / "expression", claims_environment()) if claim.expression else None
+        return self._compile(claim.expression, path / "expression", claims_environment()) if claim.expression else None
 
     def _extra(self, listed: Sequence[ExtraMapping], within: FieldPath) -> dict[str, Program]:
         programs: dict[str, Program] = {}
         keys: set[str] = set()
         for index, mapping in enumerate(listed):
-            at = within[index]
-            self._add(*_key_errors(mapping.key, at / "key"))
-            if not self._check_unique(mapping.key, keys, at / "key"):
+            path = within[index]
+            self._add(*_key_errors(mapping.key, path / "key"))
+            if not self._check_unique(mapping.key, keys, path / "key"):
                 continue
             if not mapping.valueExpression:
-                self._add(FieldError.required(at / "valueExpression"))
+                self._add(FieldError.required(path / "valueExpression"))
                 continue
-            compiled = self._compile(mapping.valueExpression, at / "valueExpression", claims_environment())
+            compiled = self._compile(mapping.valueExpression, path / "valueExpression", claims_environment())
             programs |= {mapping.key: compiled} if compiled else {}
         return programs
 
-    def _check_unique(self, value: str, previous: set[str], at: FieldPath) -> bool:
+    def _check_unique(self, value: str, previous: set[str], path: FieldPath) -> bool:
         if value in previous:
-            self._add(FieldError.duplicate(at, value))
+            self._add(FieldError.duplicate(path, value))
             return False
         previous.add(value)
         return True
 
-    def _compile(self, text: str, at: FieldPath, environment: Environment) -> Program | None:
+    def _compile(self, text: str, path: FieldPath, environment: Environment) -> Program | None:
         try:
             return environment.compile(text)
         except CelError as error:
-            self._add(FieldError.invalid(at, text, f"compilation failed: {error}"))
+            self._add(FieldError.invalid(path, text, f"compilation failed: {error}"))
             return None
 
 
@@ -213,40 +215,40 @@ def _takes_unverified(username: Program, others: Iterable[Program]) -> bool:
     return not any(program.tree.selects("claims", "email_verified") for program in (username, *others))
 
 
-def _key_errors(key: str, at: FieldPath) -> FieldErrors:
-    errors = domain_prefixed_path(key, str(at))
+def _key_errors(key: str, path: FieldPath) -> FieldErrors:
+    errors = domain_prefixed_path(key, str(path))
     if key != key.lower():
-        errors.append(FieldError.invalid(at, key, "must be lowercase"))
+        errors.append(FieldError.invalid(path, key, "must be lowercase"))
     domain, slash, _ = key.partition("/")
     if slash and f".{domain}".endswith((".kubernetes.io", ".k8s.io")):
-        errors.append(FieldError.invalid(at, key, _RESERVED))
+        errors.append(FieldError.invalid(path, key, _RESERVED))
     return errors
 
 
-def _issuer_errors(issuer: IssuerConfig, at: FieldPath, own: Sequence[str]) -> Iterable[FieldError]:
-    yield from _url_errors(issuer.url, at / "url", own) if issuer.url else [FieldError.required(at / "url")]
+def _issuer_errors(issuer: IssuerConfig, path: FieldPath, own: Sequence[str]) -> Iterable[FieldError]:
+    yield from _url_errors(issuer.url, path / "url", own) if issuer.url else [FieldError.required(path / "url")]
     if issuer.discoveryURL:
         if issuer.url and issuer.discoveryURL.rstrip("/") == issuer.url.rstrip("/"):
-            yield FieldError.invalid(at / "discoveryURL", issuer.discoveryURL, _SAME_URL)
-        yield from _url_errors(issuer.discoveryURL, at / "discoveryURL", ())
-    yield from _audience_errors(issuer, at)
+            yield FieldError.invalid(path / "discoveryURL", issuer.discoveryURL, _SAME_URL)
+        yield from _url_errors(issuer.discoveryURL, path / "discoveryURL", ())
+    yield from _audience_errors(issuer, path)
     if issuer.certificateAuthority and not _is_bundle(issuer.certificateAuthority):
         words = "data does not contain any valid RSA or ECDSA certificates"
-        yield FieldError.invalid(at / "certificateAuthority", "<omitted>", words)
+        yield FieldError.invalid(path / "certificateAuthority", "<omitted>", words)
     if issuer.egressSelectorType:
         words = "egress selectors are not supported"
-        yield FieldError.invalid(at / "egressSelectorType", issuer.egressSelectorType, words)
+        yield FieldError.invalid(path / "egressSelectorType", issuer.egressSelectorType, words)
 
 
-def _url_errors(url: str, at: FieldPath, disallowed: Sequence[str]) -> Iterable[FieldError]:
+def _url_errors(url: str, path: FieldPath, disallowed: Sequence[str]) -> Iterable[FieldError]:
     if url in disallowed:
         words = f"URL must not overlap with disallowed issuers: [{' '.join(sorted(disallowed))}]"
-        yield FieldError.invalid(at, url, words)
-    yield from (FieldError.invalid(at, url, words) for words in url_errors(url))
+        yield FieldError.invalid(path, url, words)
+    yield from (FieldError.invalid(path, url, words) for words in url_errors(url))
 
 
-def _audience_errors(issuer: IssuerConfig, at: FieldPath) -> Iterable[FieldError]:
-    within, audiences = at / "audiences", issuer.audiences
+def _audience_errors(issuer: IssuerConfig, path: FieldPath) -> Iterable[FieldError]:
+    within, audiences = path / "audiences", issuer.audiences
     if not audiences:
         yield FieldError.required(within, f"at least one {within} is required")
         return
@@ -258,7 +260,7 @@ def _audience_errors(issuer: IssuerConfig, at: FieldPath) -> Iterable[FieldError
     policy, is_single = issuer.audienceMatchPolicy, len(audiences) == 1
     if policy != "MatchAny" and (policy or not is_single):
         words = "empty or MatchAny for single audience" if is_single else "MatchAny for multiple audiences"
-        yield FieldError.invalid(at / "audienceMatchPolicy", policy, f"audienceMatchPolicy must be {words}")
+        yield FieldError.invalid(path / "audienceMatchPolicy", policy, f"audienceMatchPolicy must be {words}")
 
 
 def _is_bundle(pem: str) -> bool:

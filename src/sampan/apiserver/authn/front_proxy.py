@@ -80,5 +80,7 @@ def _without_user_headers(headers: Mapping[str, str], settings: FrontProxySettin
     """Return the headers without those that name the user."""
     names = {*settings.username_headers, *settings.uid_headers, *settings.group_headers}
     dropped_headers, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))
-    kept = ((key, value) for key, value in headers.items() if key.lower() not in dropped_headers)
-    return CIMultiDict((key, value) for key, value in kept if not (prefixes and key.lower().startswith(prefixes)))
+    passed_headers = ((key, value) for key, value in headers.items() if key.lower() not in dropped_headers)
+    return CIMultiDict(
+        (key, value) for key, value in passed_headers if not (prefixes and key.lower().startswith(prefixes))
+    )

@@ -108,8 +108,8 @@ class LegacyTokens:
         """Return the audiences that the token shares with the accepted ones. A token without audiences has those of the
         server."""
         own = ([claims.aud] if isinstance(claims.aud, str) else claims.aud) or self._audiences
-        known = set(accepted)
-        common = tuple(word for word in own if word in known)
+        accepted_audiences = set(accepted)
+        common = tuple(word for word in own if word in accepted_audiences)
         if not common:
             raise TokenError(
                 f"token audiences {quote_list(own)} is invalid for the target audiences {quote_list(accepted)}"

@@ -27,11 +27,11 @@ def read_user_file(path: Path) -> list[tuple[str, UserInfo]]:
     return entries
 
 
-def _entry(row: list[str], where: str) -> tuple[str, UserInfo]:
-    token, name, uid, *rest = (part.strip() for part in (*row, "", "")[: max(len(row), 3)])
+def _entry(row: list[str], source: str) -> tuple[str, UserInfo]:
+    token, name, uid, *other_columns = (part.strip() for part in (*row, "", "")[: max(len(row), 3)])
     if len(row) < 3 or not token or not name:
-        raise TokenFileError(f"{where}: want token,user,uid and optional groups")
-    groups = [group.strip() for group in (rest[0] if rest else "").split(",") if group.strip()]
+        raise TokenFileError(f"{source}: want token,user,uid and optional groups")
+    groups = [group.strip() for group in (other_columns[0] if other_columns else "").split(",") if group.strip()]
     if AUTHENTICATED not in groups:
         groups.append(AUTHENTICATED)
     return token, UserInfo(name, uid, tuple(groups))

@@ -95,8 +95,8 @@ def authentication_response(
     """Return the identity in the status of a review. A webhook that returns no audiences is assumed to have checked
     those of this server."""
     good_for = status.get("audiences") or own
-    known = set(good_for)
-    common = tuple(word for word in audiences if word in known)
+    valid_audiences = set(good_for)
+    common = tuple(word for word in audiences if word in valid_audiences)
     if audiences and not common:
         return None
     if not status.get("authenticated"):

@@ -74,13 +74,13 @@ def read_authorization(path: Path) -> list[Mode]:
     return [_mode(authorizer, f"authorizers[{index}]") for index, authorizer in enumerate(file.authorizers)]
 
 
-def _mode(authorizer: _AuthorizerConfig, at: str) -> Mode:
+def _mode(authorizer: _AuthorizerConfig, path: str) -> Mode:
     if authorizer.webhook is None:
         return authorizer.type
     webhook = authorizer.webhook
     allowed_s, refused_s = (_seconds(text) for text in (webhook.authorizedTTL, webhook.unauthorizedTTL))
     return WebhookSettings(
-        access=_access(webhook.connectionInfo, f"{at}.webhook.connectionInfo"),
+        access=_access(webhook.connectionInfo, f"{path}.webhook.connectionInfo"),
         name=authorizer.name,
         version="v1" if webhook.subjectAccessReviewVersion == "v1" else "v1beta1",
         allowed_s=allowed_s if webhook.cacheAuthorizedRequests else 0,
@@ -105,55 +105,58 @@ def _authorizer_list_errors(listed: Sequence[_AuthorizerConfig]) -> list[FieldEr
 
 
 def _authorizer_errors(
-    authorizer: _AuthorizerConfig, at: Field, used_types: set[str], used_names: set[str]
+    authorizer: _AuthorizerConfig, path: Field, used_types: set[str], used_names: set[str]
 ) -> Iterator[FieldError]:
     """Validate one authorizer and add its type and name to the sets of those seen."""
     if not authorizer.type:
-        yield FieldError.required(at / "type")
+        yield FieldError.required(path / "type")
         return
     if authorizer.type not in TYPES:
-        yield FieldError.not_supported(at / "type", authorizer.type, TYPES)
+        yield FieldError.not_supported(path / "type", authorizer.type, TYPES)
         return
     if authorizer.type in used_types and authorizer.type != WEBHOOK:
-        yield FieldError.duplicate(at / "type", authorizer.type)
+        yield FieldError.duplicate(path / "type", authorizer.type)
         return
     used_types.add(authorizer.type)
-    yield from _name_errors(authorizer.name, at / "name", used_names)
+    yield from _name_errors(authorizer.name, path / "name", used_names)
     used_names.add(authorizer.name)
     if authorizer.type == WEBHOOK and authorizer.webhook is None:
-        yield FieldError.required(at / "webhook", "required when type=Webhook")
+        yield FieldError.required(path / "webhook", "required when type=Webhook")
     elif authorizer.type == WEBHOOK and authorizer.webhook is not None:
-        yield from _webhook_errors(authorizer.webhook, at)
+        yield from _webhook_errors(authorizer.webhook, path)
     elif authorizer.webhook is not None:
-        yield FieldError.invalid(at / "webhook", "non-null", "may only be specified when type=Webhook")
+        yield FieldError.invalid(path / "webhook", "non-null", "may only be specified when type=Webhook")
 
 
-def _name_errors(name: str, at: Field, used_names: set[str]) -> Iterator[FieldError]:
+def _name_errors(name: str, path: Field, used_names: set[str]) -> Iterator[FieldError]:
     if not name:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     elif name in used_names:
-        yield FieldError.duplicate(at, name)
+        yield FieldError.duplicate(path, name)
     elif name_errors := names.dns1123_subdomain(name):
-        yield FieldError.invalid(at, name, f"authorizer name is invalid: {', '.join(name_errors)}")
+        yield FieldError.invalid(path, name, f"authorizer name is invalid: {', '.join(name_errors)}")
 
 
-def _webhook_errors(webhook: _WebhookConfig, at: Field) -> Iterator[FieldError]:
+def _webhook_errors(webhook: _WebhookConfig, path: Field) -> Iterator[FieldError]:
     """Validate a webhook. Like kube-apiserver, the errors name its fields directly below the authorizer."""
-    yield from _duration_errors(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MAX_TIMEOUT_S)
-    yield from _duration_errors(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
-    yield from _duration_errors(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")
+    yield from _duration_errors(webhook.timeout, path / "timeout", "must be > 0s and <= 30s", max_s=_MAX_TIMEOUT_S)
+    yield from _duration_errors(webhook.authorizedTTL, path / "authorizedTTL", "must be > 0s")
+    yield from _duration_errors(webhook.unauthorizedTTL, path / "unauthorizedTTL", "must be > 0s")
     yield from _validate_choice(
-        webhook.subjectAccessReviewVersion, at / "subjectAccessReviewVersion", ("v1", "v1beta1")
+        webhook.subjectAccessReviewVersion, path / "subjectAccessReviewVersion", ("v1", "v1beta1")
     )
-    version, where = webhook.matchConditionSubjectAccessReviewVersion, at / "matchConditionSubjectAccessReviewVersion"
+    version, version_path = (
+        webhook.matchConditionSubjectAccessReviewVersion,
+        path / "matchConditionSubjectAccessReviewVersion",
+    )
     if version:
-        yield from _validate_choice(version, where, ("v1",))
+        yield from _validate_choice(version, version_path, ("v1",))
     elif webhook.matchConditions:
-        yield FieldError.required(where, "required if match conditions are specified")
-    yield from _validate_choice(webhook.failurePolicy, at / "failurePolicy", tuple(_FAILURE))
-    yield from _connection_errors(webhook.connectionInfo, at / "connectionInfo")
+        yield FieldError.required(version_path, "required if match conditions are specified")
+    yield from _validate_choice(webhook.failurePolicy, path / "failurePolicy", tuple(_FAILURE))
+    yield from _connection_errors(webhook.connectionInfo, path / "connectionInfo")
     yield from _condition_errors(
-        [condition.expression for condition in webhook.matchConditions], at / "matchConditions"
+        [condition.expression for condition in webhook.matchConditions], path / "matchConditions"
     )
 
 
@@ -162,60 +165,60 @@ def _condition_errors(expressions: Sequence[str], within: Field) -> Iterator[Fie
         yield FieldError.too_many(within, len(expressions), _MAX_MATCH_CONDITIONS)
         return
     for index, text in enumerate(expressions):
-        at = within[index] / "expression"
+        path = within[index] / "expression"
         if not text.strip():
-            yield FieldError.required(at)
+            yield FieldError.required(path)
         elif text in expressions[:index]:
-            yield FieldError.duplicate(at, text)
+            yield FieldError.duplicate(path, text)
         else:
             try:
                 compile_condition(text)
             except CelError as error:
-                yield FieldError.invalid(at, text, str(error))
+                yield FieldError.invalid(path, text, str(error))
 
 
-def _validate_choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]:
+def _validate_choice(value: str, path: Field, choices: Sequence[str]) -> Iterator[FieldError]:
     if not value:
-        yield FieldError.required(at)
-    elif value not in known:
-        yield FieldError.not_supported(at, value, known)
+        yield FieldError.required(path)
+    elif value not in choices:
+        yield FieldError.not_supported(path, value, choices)
 
 
-def _duration_errors(text: str, at: Field, words: str, most_s: float = inf) -> Iterator[FieldError]:
+def _duration_errors(text: str, path: Field, words: str, max_s: float = inf) -> Iterator[FieldError]:
     try:
         duration_s = _seconds(text)
     except ValueError as error:
-        yield FieldError.invalid(at, text, str(error))
+        yield FieldError.invalid(path, text, str(error))
         return
     if not duration_s:
-        yield FieldError.required(at)
-    elif not 0 < duration_s <= most_s:
-        yield FieldError.invalid(at, text, words)
+        yield FieldError.required(path)
+    elif not 0 < duration_s <= max_s:
+        yield FieldError.invalid(path, text, words)
 
 
 def _seconds(text: str) -> float:
     return durations.parse_duration(text) / 1e9 if text else 0
 
 
-def _connection_errors(connection: _ConnectionInfo, at: Field) -> Iterator[FieldError]:
+def _connection_errors(connection: _ConnectionInfo, path: Field) -> Iterator[FieldError]:
     if connection.type not in CONNECTIONS:
-        yield from _validate_choice(connection.type, at / "type", CONNECTIONS)
+        yield from _validate_choice(connection.type, path / "type", CONNECTIONS)
         return
-    file, where = connection.kubeConfigFile, at / "kubeConfigFile"
+    file, file_path = connection.kubeConfigFile, path / "kubeConfigFile"
     if connection.type == IN_CLUSTER_CONFIG:
         if file is not None:
-            yield FieldError.invalid(where, file, "can only be set when type=KubeConfigFile")
+            yield FieldError.invalid(file_path, file, "can only be set when type=KubeConfigFile")
     elif not file:
-        yield FieldError.required(where)
+        yield FieldError.required(file_path)
     elif not file.startswith("/"):
-        yield FieldError.invalid(where, file, "must be an absolute path")
+        yield FieldError.invalid(file_path, file, "must be an absolute path")
     elif not Path(file).exists():
-        yield FieldError.invalid(where, file, f"error loading file: stat {file}: no such file or directory")
+        yield FieldError.invalid(file_path, file, f"error loading file: stat {file}: no such file or directory")
     elif not Path(file).is_file():
-        yield FieldError.invalid(where, file, "must be a regular file")
+        yield FieldError.invalid(file_path, file, "must be a regular file")
 
 
-def _access(connection: _ConnectionInfo, at: str) -> Access:
+def _access(connection: _ConnectionInfo, path: str) -> Access:
     from sampan.machinery.client import kubeconfig
 
     try:
@@ -223,4 +226,4 @@ def _access(connection: _ConnectionInfo, at: str) -> Access:
             return kubeconfig.load_in_cluster()
         return kubeconfig.load(Path(connection.kubeConfigFile or ""))
     except (kubeconfig.KubeconfigError, OSError) as error:
-        raise ConfigFileError(f"{at}: {error}") from None
+        raise ConfigFileError(f"{path}: {error}") from None

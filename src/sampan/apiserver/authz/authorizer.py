@@ -103,7 +103,7 @@ def _verb(call: Call, path: ResourcePath) -> str:
 
 def _read_selectors(call: Call, verb: str, is_classic_watch: bool) -> tuple[str, str, str]:
     """Return the field and label selector of the request, and the single name that they select. Only list, watch and
-    deletecollection honour selectors; the deprecated watch paths do not always, so their selectors are ignored. The
+    deletecollection honor selectors; the deprecated watch paths do not always, so their selectors are ignored. The
     name is not derived for deletecollection."""
     if is_classic_watch or verb not in ("list", "watch", "deletecollection"):
         return "", "", ""
@@ -176,24 +176,26 @@ def forbidden_error(attributes: Attributes, reason: str = "") -> errors.ApiError
     """Return the Forbidden error, which does not depend on whether the target exists."""
     who = f"User {gotext.quote(attributes.user.name)} cannot"
     if not attributes.is_resource:
-        what = f"{who} {attributes.verb} path {gotext.quote(attributes.path)}"
-        return errors.forbidden("", "", _with_reason(what, reason))
-    where = f"in the namespace {gotext.quote(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+        request_text = f"{who} {attributes.verb} path {gotext.quote(attributes.path)}"
+        return errors.forbidden("", "", _with_reason(request_text, reason))
+    scope = f"in the namespace {gotext.quote(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
     resource, group = gotext.quote(attributes.whole_resource), gotext.quote(attributes.group)
-    what = f"{who} {attributes.verb} resource {resource} in API group {group} {where}"
-    return errors.forbidden(attributes.resource, attributes.name, _with_reason(what, reason), group=attributes.group)
+    request_text = f"{who} {attributes.verb} resource {resource} in API group {group} {scope}"
+    return errors.forbidden(
+        attributes.resource, attributes.name, _with_reason(request_text, reason), group=attributes.group
+    )
 
 
 def authorization_error(attributes: Attributes, result: AuthzResult) -> errors.ApiError:
     """Return the error for a rejected request: an internal error if an authorizer failed, otherwise Forbidden."""
     if result.error:
-        what = attributes.path or attributes.whole_resource
-        return errors.unexpected_error(f"Internal Server Error: {gotext.quote(what)}: {result.error}")
+        target = attributes.path or attributes.whole_resource
+        return errors.unexpected_error(f"Internal Server Error: {gotext.quote(target)}: {result.error}")
     return forbidden_error(attributes, result.reason)
 
 
-def _with_reason(what: str, reason: str) -> str:
-    return (f"{what}: {reason}" if reason else what).translate(_ESCAPES)
+def _with_reason(message: str, reason: str) -> str:
+    return (f"{message}: {reason}" if reason else message).translate(_ESCAPES)
 
 
 class UnionAuthorizer:

@@ -281,8 +281,8 @@ class NodeAuthorizer:
             return NO_OPINION
         if attributes.name == node:
             return ALLOW
-        what = f"'{attributes.name}'" if attributes.name else "all nodes"
-        return _no_opinion(f"node '{node}' cannot read {what}, only its own Node object")
+        node_text = f"'{attributes.name}'" if attributes.name else "all nodes"
+        return _no_opinion(f"node '{node}' cannot read {node_text}, only its own Node object")
 
     def _pod(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         verb, part = attributes.verb, attributes.subresource

@@ -200,7 +200,7 @@ def spec_of(attributes: Attributes, version: Version) -> dict[str, Any]:
             "nonResourceAttributes": _without_empty({"path": attributes.path, "verb": attributes.verb}),
             **_without_empty(who),
         }
-    what = {
+    attributes_fields = {
         "namespace": attributes.namespace,
         "verb": attributes.verb,
         "group": attributes.group,
@@ -211,7 +211,7 @@ def spec_of(attributes: Attributes, version: Version) -> dict[str, Any]:
         "fieldSelector": _requirements(attributes.field_selector),
         "labelSelector": _label_requirements(attributes.label_selector),
     }
-    return {"resourceAttributes": _without_empty(what), **_without_empty(who)}
+    return {"resourceAttributes": _without_empty(attributes_fields), **_without_empty(who)}
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:

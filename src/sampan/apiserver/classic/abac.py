@@ -49,15 +49,15 @@ def read_policies(path: Path) -> list[AbacPolicy]:
     return policies
 
 
-def _policy(text: str, where: str) -> AbacPolicy:
+def _policy(text: str, source: str) -> AbacPolicy:
     try:
         line = msgspec.json.decode(text, type=_PolicyLine)
     except msgspec.MsgspecError as error:
-        raise AbacPolicyError(f"{where}: {error}") from None
+        raise AbacPolicyError(f"{source}: {error}") from None
     if not line.apiVersion and not line.kind:
         return _convert_oldest_policy(line)
     if line.kind != "Policy" or line.apiVersion not in _API_VERSIONS:
-        raise AbacPolicyError(f"{where}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
+        raise AbacPolicyError(f"{source}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
     return _convert_oldest_policy(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
 
 

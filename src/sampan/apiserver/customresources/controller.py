@@ -36,7 +36,7 @@ from sampan.apiserver.customresources.metrics import CustomResourceMetrics, Rege
 from sampan.apiserver.customresources.objects.conversion_webhook import ReviewedConversion
 from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
 from sampan.apiserver.customresources.objects.stored_versions import NoneConversion, ValueConversion
-from sampan.apiserver.customresources.resources import CustomResource, declare_behaviour, declare_resource
+from sampan.apiserver.customresources.resources import CustomResource, declare_behavior, declare_resource
 from sampan.apiserver.registry.kinds.customresourcedefinitions import CLEANUP_FINALIZER, ESTABLISHED
 from sampan.apiserver.registry.store import Store
 from sampan.apiserver.request.call import Call, Query
@@ -146,7 +146,7 @@ class DefinitionController:
         identity = (definition.metadata.uid, definition.metadata.generation, msgspec.json.encode(names))
         if served is not None and served.identity == identity:
             if served.is_terminating != definition.is_terminating:
-                self._served[name] = self._replace_behaviour(definition, served)
+                self._served[name] = self._replace_behavior(definition, served)
             return
         schemas = await self._schemas(definition, served)
         self._withdraw(name)
@@ -173,11 +173,11 @@ class DefinitionController:
         present = {part.resource.version: part.resource.schema for part in served.resources} if served else {}
         schemas: dict[str, CustomSchema] = {}
         for version in definition.spec.versions:
-            source, kept = version.schema_json, present.get(version.name)
+            source, previous = version.schema_json, present.get(version.name)
             is_large = len(source) > _INLINE_SCHEMA_BYTES
             schema = await asyncio.to_thread(CustomSchema, source) if is_large else CustomSchema(source)
-            if isinstance(kept, CustomSchema) and kept.digest == schema.digest:
-                schema = kept
+            if isinstance(previous, CustomSchema) and previous.digest == schema.digest:
+                schema = previous
             schemas[version.name] = schema
         return schemas
 
@@ -189,20 +189,20 @@ class DefinitionController:
         present = self._scheme.resource(resource.group, resource.version, resource.plural)
         return present is not None and not present.is_custom
 
-    def _replace_behaviour(self, definition: ResourceDefinition, served: _ServedDefinition) -> _ServedDefinition:
+    def _replace_behavior(self, definition: ResourceDefinition, served: _ServedDefinition) -> _ServedDefinition:
         """Declare the behavior of the resources again after their definition was marked as deleted: no objects can be
         created any more. Return the served definition."""
         versions = {version.name: version for version in definition.spec.versions}
         resources = []
-        for resource, behaviour, _ in served.resources:
-            assert behaviour.stored_version is not None
-            new = declare_behaviour(definition, versions[resource.version], resource, behaviour.stored_version)
+        for resource, behavior, _ in served.resources:
+            assert behavior.stored_version is not None
+            new = declare_behavior(definition, versions[resource.version], resource, behavior.stored_version)
             self._use(new)
             resources.append(new)
         return _ServedDefinition(served.identity, definition.is_terminating, resources)
 
     def _use(self, custom: CustomResource) -> None:
-        self._registry.set_behaviour(custom.resource, custom.behaviour)
+        self._registry.set_behavior(custom.resource, custom.behavior)
         self._pipeline.handlers.add(custom.resource, custom.handlers)
 
     def _conversion(self, definition: ResourceDefinition) -> ValueConversion:
@@ -309,8 +309,10 @@ class DefinitionController:
             )
             body: dict[str, Any] = {"metadata": {"resourceVersion": str(item.revision)}}
             if removes_finalizer:
-                kept = [finalizer for finalizer in definition.metadata.finalizers if finalizer != CLEANUP_FINALIZER]
-                body["metadata"]["finalizers"] = kept
+                finalizers = [
+                    finalizer for finalizer in definition.metadata.finalizers if finalizer != CLEANUP_FINALIZER
+                ]
+                body["metadata"]["finalizers"] = finalizers
             body["status"] = {"conditions": msgspec.to_builtins(conditions)}
             with suppress(errors.Conflict):
                 await self._pipeline.serve_as(_call("PATCH", f"{_path(name)}/status", body, MERGE_PATCH))

@@ -19,7 +19,7 @@ from sampan.apiserver.customresources.objects.scale import CustomScaled
 from sampan.apiserver.customresources.objects.stored_versions import StoredVersion, ValueConversion
 from sampan.apiserver.customresources.objects.strategy import CustomStrategy, ScalePaths, status_views
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import NAME
@@ -32,7 +32,7 @@ _CHANGE = ("get", "patch", "update")
 
 class CustomResource(NamedTuple):
     resource: Resource
-    behaviour: ResourceBehaviour
+    behavior: ResourceBehavior
     handlers: Handlers
 
 
@@ -71,10 +71,10 @@ def declare_resource(
         schemas={f"{spec.group}/{name}": schema for name, schema in schemas.items()},
         conversion=conversion,
     )
-    return declare_behaviour(definition, version, resource, stored_version)
+    return declare_behavior(definition, version, resource, stored_version)
 
 
-def declare_behaviour(
+def declare_behavior(
     definition: ResourceDefinition, version: DefinitionVersion, resource: Resource, stored_version: StoredVersion
 ) -> CustomResource:
     """Return the resource with its behavior and handlers."""
@@ -89,7 +89,7 @@ def declare_behaviour(
         scale=paths,
         is_terminating=definition.is_terminating,
     )
-    behaviour = ResourceBehaviour(
+    behavior = ResourceBehavior(
         strategy=strategy,
         views=status_views(resource, strategy),
         deprecation=_deprecation(definition, version) if version.deprecated else "",
@@ -97,7 +97,7 @@ def declare_behaviour(
         stored_version=stored_version,
     )
     handlers: Handlers = {"scale": CustomScaled(strategy=strategy, paths=paths).serve} if paths is not None else {}
-    return CustomResource(resource, behaviour, handlers)
+    return CustomResource(resource, behavior, handlers)
 
 
 def _subresources(version: DefinitionVersion, kind: str) -> Sequence[Subresource]:

@@ -160,7 +160,7 @@ class PriorityLevel:
         while len(self._queues) < self.limits.queues:
             self._queues.append(_Queue())
         hand = deal(flow, self.limits.queues, self.limits.hand)
-        return min((self._queues[at] for at in hand), key=lambda queue: len(queue.waiting))
+        return min((self._queues[index] for index in hand), key=lambda queue: len(queue.waiting))
 
 
 def deal(flow: str, queues: int, hand: int) -> list[int]:
@@ -168,8 +168,8 @@ def deal(flow: str, queues: int, hand: int) -> list[int]:
     number = int.from_bytes(hashlib.blake2b(flow.encode(), digest_size=16).digest(), "big")
     remaining, chosen = list(range(queues)), []
     for _ in range(min(hand, queues)):
-        number, at = divmod(number, len(remaining))
-        chosen.append(remaining.pop(at))
+        number, position = divmod(number, len(remaining))
+        chosen.append(remaining.pop(position))
     return chosen
 
 
@@ -195,13 +195,13 @@ class SeatDemand:
     def add_sample(self, seats: int) -> None:
         self.samples.append(seats)
 
-    def target(self, most: int) -> float:
-        """Return the target number of seats, from the samples since the last call and `most`, the maximum in that
+    def target(self, maximum: int) -> float:
+        """Return the target number of seats, from the samples since the last call and `maximum`, the maximum in that
         time."""
         samples, self.samples = self.samples or [0], []
         mean = sum(samples) / len(samples)
         spread = math.sqrt(sum((sample - mean) ** 2 for sample in samples) / len(samples))
-        envelope = min(float(most), mean + spread)
+        envelope = min(float(maximum), mean + spread)
         self.smooth = max(
             envelope, _DEMAND_SMOOTHING_COEFFICIENT * self.smooth + (1 - _DEMAND_SMOOTHING_COEFFICIENT) * envelope
         )
@@ -253,10 +253,10 @@ class SeatBorrowing:
     def _share_out(self, levels: dict[str, PriorityLevel]) -> None:
         wants = []
         for name, level in levels.items():
-            limits, most = level.limits, level.peak_demand
+            limits, maximum = level.limits, level.peak_demand
             level.peak_demand = level.seats_in_use + level.seats_in_queue
-            least = max(limits.least, min(limits.seats, most))
-            wants.append(SeatRequest(least, limits.max_seats(self._seats), self._demands[name].target(most)))
+            minimum = max(limits.least, min(limits.seats, maximum))
+            wants.append(SeatRequest(minimum, limits.max_seats(self._seats), self._demands[name].target(maximum)))
         for level, seats in zip(levels.values(), allocate_seats(wants, self._seats), strict=True):
             if seats != level.seats:
                 level.resize(seats)

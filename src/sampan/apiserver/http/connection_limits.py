@@ -2,7 +2,7 @@
 
 The total of connections stays below the limit on open files, so that storage, kubelet and logs always get descriptors.
 A connection is proven once a request on it was authenticated. When the limit is reached, an unproven connection without
-a request in progress is dropped in favour of a new one: the oldest of the peer that has most of them. So a client
+a request in progress is dropped in favor of a new one: the oldest of the peer that has most of them. So a client
 without credentials that holds many connections open locks out only itself.
 """
 

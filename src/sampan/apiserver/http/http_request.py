@@ -181,17 +181,17 @@ class HttpCallTransport(FlowSeat):
 
     def time_limit_s(self, call: Call) -> float:
         """Return the timeout of the request: the requested one, up to the limit of the server."""
-        most = self._limits.request_s
+        maximum = self._limits.request_s
         if "timeout" not in call.query:
-            return most
+            return maximum
         text = call.query.get("timeout").strip()
         if not text:
-            return most
+            return maximum
         try:
             wish = durations.parse_duration(text)
         except durations.DurationError as error:
             raise errors.bad_request(f"invalid timeout specified in the request URL - {error}") from None
-        return min(wish / durations.SECOND, most) if wish > 0 else most
+        return min(wish / durations.SECOND, maximum) if wish > 0 else maximum
 
     @property
     def target(self) -> str:

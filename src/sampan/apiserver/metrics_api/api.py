@@ -17,7 +17,7 @@ from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.handlers import Handler
 from sampan.apiserver.metrics_api import resource_metrics
 from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, KubeletSummaries, Value
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.request import options
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.negotiation import JSON, TABLE
@@ -121,7 +121,7 @@ class MetricsApi:
                 continue
             if not is_served:
                 scheme.add(resource)
-            self._registry.set_behaviour(resource, ResourceBehaviour())
+            self._registry.set_behavior(resource, ResourceBehavior())
             self._pipeline.handlers.add(resource, {"": handlers[resource.plural]})
 
     def _handlers(self) -> dict[str, Handler] | None:

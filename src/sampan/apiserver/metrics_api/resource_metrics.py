@@ -39,9 +39,9 @@ class KubeletSummaries:
 
     async def _fetch_cached(self, node: str) -> Summary | None:
         now = self._clock.monotonic()
-        kept = self._kept.get(node)
-        if kept is not None and 0 <= now - kept[0] < _CACHE_TTL_S:
-            return kept[1]
+        cached = self._kept.get(node)
+        if cached is not None and 0 <= now - cached[0] < _CACHE_TTL_S:
+            return cached[1]
         try:
             async with self._limit, asyncio.timeout(_TIMEOUT_S):
                 summary = await self._fetch(node)
@@ -87,8 +87,8 @@ def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Map
         containers.append({"name": container["name"], "usage": usage})
     if not containers:
         return None
-    where = {"name": name, "namespace": namespace}
-    return _object("PodMetrics", where, labels, stats["containers"][0], {"containers": containers})
+    identity = {"name": name, "namespace": namespace}
+    return _object("PodMetrics", identity, labels, stats["containers"][0], {"containers": containers})
 
 
 def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -101,10 +101,10 @@ def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, An
 
 
 def _object(
-    kind: str, where: Mapping[str, str], labels: Mapping[str, str], timed: Mapping[str, Any], content: Value
+    kind: str, identity: Mapping[str, str], labels: Mapping[str, str], timed: Mapping[str, Any], content: Value
 ) -> Value:
     time = str(_as_mapping(timed.get("cpu")).get("time", ""))[:_TIME_LENGTH]
-    metadata: Value = {**where, "creationTimestamp": time, **({"labels": dict(labels)} if labels else {})}
+    metadata: Value = {**identity, "creationTimestamp": time, **({"labels": dict(labels)} if labels else {})}
     title = {"kind": kind, "apiVersion": API_VERSION}
     return {**title, "metadata": metadata, "timestamp": time, "window": _WINDOW, **content}
 

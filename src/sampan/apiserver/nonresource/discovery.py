@@ -140,9 +140,9 @@ class DiscoveryHandler:
     def _piece(self, key: str, group: str, make: Callable[[], bytes]) -> bytes:
         """Return a cached document about one group, which is generated again if the group has changed."""
         generation = self._scheme.group_generation(group), self._remote_generation()
-        kept = self._group_pieces.get((key, group))
-        if kept is not None and kept[:2] == generation:
-            return kept[2]
+        cached = self._group_pieces.get((key, group))
+        if cached is not None and cached[:2] == generation:
+            return cached[2]
         piece = make()
         self._group_pieces[key, group] = (*generation, piece)
         return piece

@@ -134,8 +134,8 @@ def split_path(raw: str) -> tuple[str, str]:
     five elements, namespaced paths seven."""
     parts = raw.split("/")
     count = 1 + (7 if "namespaces" in parts[3:5] else 5)
-    prefix, rest = "/".join(parts[:count]), parts[count:]
-    return prefix, "/" + "/".join(rest) if rest else ""
+    prefix, remainder = "/".join(parts[:count]), parts[count:]
+    return prefix, "/" + "/".join(remainder) if remainder else ""
 
 
 def _is_upgrade(request: HttpRequest) -> bool:

@@ -101,14 +101,14 @@ def _pieces(text: str, link: Link) -> Iterator[str]:
     """Yield the page in pieces, of which some are rewritten."""
     done, end = 0, 0
     while (markup := _MARKUP.search(text, end)) is not None:
-        at = markup.start()
+        position = markup.start()
         raw = ""
-        if text.startswith("<!--", at):
-            end = _find_end(text, "-->", at + 4)
-        elif text.startswith(("<!", "<?"), at):
-            end = _find_end(text, ">", at + 2)
-        elif (tag := _TAG_NAME.match(text, at)) is not None:
-            is_start = text[at + 1] != "/"
+        if text.startswith("<!--", position):
+            end = _find_end(text, "-->", position + 4)
+        elif text.startswith(("<!", "<?"), position):
+            end = _find_end(text, ">", position + 2)
+        elif (tag := _TAG_NAME.match(text, position)) is not None:
+            is_start = text[position + 1] != "/"
             name = tag[1].lower()
             changes, end = _read_tag(text, tag.end(), _LINKS.get(name, _NONE) if is_start else _NONE, link)
             if end >= 0:
@@ -118,7 +118,7 @@ def _pieces(text: str, link: Link) -> Iterator[str]:
                     done = stop
             raw = name if is_start and name in _RAW else ""
         else:
-            end = at + 1
+            end = position + 1
         if raw and end >= 0:
             end_tag = _RAW_END[raw].search(text, end) if raw in _RAW_END else None
             end = end_tag.start() if end_tag is not None else -1
@@ -128,18 +128,18 @@ def _pieces(text: str, link: Link) -> Iterator[str]:
 
 
 def _find_end(text: str, terminator: str, start: int) -> int:
-    at = text.find(terminator, start)
-    return at + len(terminator) if at >= 0 else -1
+    position = text.find(terminator, start)
+    return position + len(terminator) if position >= 0 else -1
 
 
-def _read_tag(text: str, at: int, names: frozenset[str], link: Link) -> tuple[list[Change], int]:
+def _read_tag(text: str, index: int, names: frozenset[str], link: Link) -> tuple[list[Change], int]:
     """Read the attributes of a tag. Return the changes of values and the end of the tag, -1 if it is not terminated."""
     changes: list[Change] = []
-    while (match := _ATTRIBUTE.match(text, at)) is not None:
+    while (match := _ATTRIBUTE.match(text, index)) is not None:
         end, name, _, quoted, open_quote, bare = match.groups()
-        at = match.end()
+        index = match.end()
         if end is not None:
-            return changes, at
+            return changes, index
         if open_quote is not None:
             break
         if name.lower() not in names or not (value := quoted or bare):
@@ -150,7 +150,7 @@ def _read_tag(text: str, at: int, names: frozenset[str], link: Link) -> tuple[li
             continue
         new = link(old)
         if new != old:
-            changes.append((at - len(value), at, f'"{html.escape(new, quote=True)}"'))
+            changes.append((index - len(value), index, f'"{html.escape(new, quote=True)}"'))
     return changes, -1
 
 

@@ -191,8 +191,12 @@ class UpstreamClient:
             raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionError(str(error) or "timeout") from None
-        kept = {name: upstream_response.headers[name] for name in _PASSED_HEADERS if name in upstream_response.headers}
-        return RawResponse(content, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
+        passed_headers = {
+            name: upstream_response.headers[name] for name in _PASSED_HEADERS if name in upstream_response.headers
+        }
+        return RawResponse(
+            content, upstream_response.headers.get("Content-Type", ""), upstream_response.status, passed_headers
+        )
 
     async def _send(
         self, request: HttpRequest, location: Location, target: str, headers: CIMultiDict[str]
@@ -280,9 +284,9 @@ async def _read_body(upstream_response: aiohttp.ClientResponse, limit: int) -> b
 
 def dial_error(error: BaseException, location: Location) -> str:
     """Return the error message of kube-apiserver for a failed connection."""
-    where = f"dial tcp {location.authority}"
+    dial_text = f"dial tcp {location.authority}"
     if isinstance(error, TimeoutError) and not getattr(error, "errno", None):
-        return f"{where}: i/o timeout"
+        return f"{dial_text}: i/o timeout"
     if isinstance(error, ssl.SSLCertVerificationError):
         code = getattr(error, "verify_code", 0)
         text = _VERIFY_ERRORS.get(code) or getattr(error, "verify_message", "") or error.strerror
@@ -291,8 +295,8 @@ def dial_error(error: BaseException, location: Location) -> str:
         return f"tls: {getattr(error, 'reason', '') or error}"
     number = getattr(error, "errno", None)
     if isinstance(number, int) and number in errno.errorcode:
-        return f"{where}: connect: {os.strerror(number).lower()}"
-    return f"{where}: {error}"
+        return f"{dial_text}: connect: {os.strerror(number).lower()}"
+    return f"{dial_text}: {error}"
 
 
 # -- heads -----------------------------------------------------------------------------------------------------------
@@ -367,9 +371,9 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     pairs = list(headers)
     named = {word.strip().lower() for name, value in pairs if name.lower() == "connection" for word in value.split(",")}
     left_out = _HOP_BY_HOP_HEADERS | named | _CORS | {"content-length"}
-    kept = CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
-    remove_origin_rights(kept)
-    return kept
+    passed_headers = CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
+    remove_origin_rights(passed_headers)
+    return passed_headers
 
 
 def _rewriter(request: HttpRequest, location: Location, prefix: str | None) -> LinkRewriter | None:

@@ -20,31 +20,31 @@ _MAX_SIGNER_PATH_LENGTH = names.SUBDOMAIN_MAX + names.LABEL_MAX + 1
 _MAX_SIGNER_LENGTH = names.SUBDOMAIN_MAX + _MAX_SIGNER_PATH_LENGTH + 1
 
 
-def validate_signer_name(signer: str, at: str) -> FieldErrors:
+def validate_signer_name(signer: str, field_path: str) -> FieldErrors:
     if not signer:
-        yield FieldError.required(at)
+        yield FieldError.required(field_path)
         return
     if signer.count("/") != 1:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield FieldError.invalid(at, signer, text)
+        yield FieldError.invalid(field_path, signer, text)
         return
     domain, path = signer.split("/")
     if names.size(domain) > names.SUBDOMAIN_MAX:
-        yield FieldError.too_long(at, names.SUBDOMAIN_MAX)
-    yield from _validate_signer_part(domain, names.dns1123_label, at)
+        yield FieldError.too_long(field_path, names.SUBDOMAIN_MAX)
+    yield from _validate_signer_part(domain, names.dns1123_label, field_path)
     if "." not in domain:
-        yield FieldError.invalid(at, domain, "should be a domain with at least two segments separated by dots")
-    yield from _validate_signer_part(path, names.dns1123_subdomain, at)
+        yield FieldError.invalid(field_path, domain, "should be a domain with at least two segments separated by dots")
+    yield from _validate_signer_part(path, names.dns1123_subdomain, field_path)
     if names.size(signer) > _MAX_SIGNER_LENGTH:
-        yield FieldError.too_long(at, _MAX_SIGNER_LENGTH)
+        yield FieldError.too_long(field_path, _MAX_SIGNER_LENGTH)
 
 
-def _validate_signer_part(text: str, check: names.NameCheck, at: str) -> FieldErrors:
+def _validate_signer_part(text: str, check: names.NameCheck, path: str) -> FieldErrors:
     """Yield the errors of the first invalid DNS label in a part of a signer name."""
     for label in text.split("."):
         errors = check(label)
         for message in errors:
-            yield FieldError.invalid(at, text, f"validating label {quote(label)}: {message}")
+            yield FieldError.invalid(path, text, f"validating label {quote(label)}: {message}")
         if errors:
             return
 

@@ -147,12 +147,12 @@ def keep_all_but_managed_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
 
 
 def _validate_namespace(namespace: str, is_namespaced: bool) -> list[FieldError]:
-    at = METADATA / "namespace"
+    path = METADATA / "namespace"
     if not is_namespaced:
-        return [FieldError.forbidden(at, "not allowed on this type")] if namespace else []
+        return [FieldError.forbidden(path, "not allowed on this type")] if namespace else []
     if not namespace:
-        return [FieldError.required(at)]
-    return [FieldError.invalid(at, namespace, text) for text in names.dns1123_label(namespace)]
+        return [FieldError.required(path)]
+    return [FieldError.invalid(path, namespace, text) for text in names.dns1123_label(namespace)]
 
 
 def validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
@@ -166,23 +166,23 @@ def validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
     return field_errors
 
 
-def validate_annotations(annotations: Mapping[str, str], at: FieldPath | str) -> list[FieldError]:
+def validate_annotations(annotations: Mapping[str, str], path: FieldPath | str) -> list[FieldError]:
     field_errors: list[FieldError] = []
     size = 0
     for key, value in sorted(annotations.items()):
-        field_errors += [FieldError.invalid(at, key, text) for text in names.qualified_name(key.lower())]
+        field_errors += [FieldError.invalid(path, key, text) for text in names.qualified_name(key.lower())]
         size += len(key.encode()) + len(value.encode())
     if size > _MAX_ANNOTATIONS_BYTES:
-        field_errors.append(FieldError.too_long(at, _MAX_ANNOTATIONS_BYTES))
+        field_errors.append(FieldError.too_long(path, _MAX_ANNOTATIONS_BYTES))
     return field_errors
 
 
 def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldError]:
     field_errors: list[FieldError] = []
-    at = METADATA / "ownerReferences"
+    path = METADATA / "ownerReferences"
     controller: OwnerReference | None = None
     for owner in owners:
-        field_errors += _validate_owner_reference(owner, at)
+        field_errors += _validate_owner_reference(owner, path)
         if not owner.controller:
             continue
         if controller is not None:
@@ -190,24 +190,24 @@ def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldEr
                 'Only one reference can have Controller set to true. Found "true" in references for '
                 f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}"
             )
-            field_errors.append(FieldError.invalid(at, list(owners), text))
+            field_errors.append(FieldError.invalid(path, list(owners), text))
         else:
             controller = owner
     return field_errors
 
 
-def _validate_owner_reference(owner: OwnerReference, at: FieldPath) -> list[FieldError]:
+def _validate_owner_reference(owner: OwnerReference, path: FieldPath) -> list[FieldError]:
     field_errors: list[FieldError] = []
     version = owner.apiVersion.rpartition("/")[2]
     if not version or owner.apiVersion.count("/") > 1:
-        field_errors.append(FieldError.invalid(at / "apiVersion", owner.apiVersion, "version must not be empty"))
+        field_errors.append(FieldError.invalid(path / "apiVersion", owner.apiVersion, "version must not be empty"))
     field_errors += [
-        FieldError.invalid(at / field, "", "must not be empty")
+        FieldError.invalid(path / field, "", "must not be empty")
         for field in ("kind", "name", "uid")
         if not getattr(owner, field)
     ]
     if (owner.kind, owner.apiVersion) == ("Event", "v1"):
-        field_errors.append(FieldError.invalid(at, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        field_errors.append(FieldError.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
     return field_errors
 
 
@@ -215,26 +215,26 @@ def validate_managed_fields(entries: Sequence[ManagedFieldsEntry]) -> list[Field
     """Return the errors of the managed fields of an embedded object; those of other objects are not validated."""
     field_errors: list[FieldError] = []
     for index, entry in enumerate(entries):
-        at = (METADATA / "managedFields")[index]
+        path = (METADATA / "managedFields")[index]
         if entry.operation not in ("Apply", "Update"):
-            field_errors.append(FieldError.invalid(at / "operation", entry.operation, "must be `Apply` or `Update`"))
+            field_errors.append(FieldError.invalid(path / "operation", entry.operation, "must be `Apply` or `Update`"))
         if entry.fieldsType not in ("", "FieldsV1"):
-            field_errors.append(FieldError.invalid(at / "fieldsType", entry.fieldsType, "must be `FieldsV1`"))
+            field_errors.append(FieldError.invalid(path / "fieldsType", entry.fieldsType, "must be `FieldsV1`"))
         if len(entry.manager.encode()) > _MAX_MANAGER_BYTES:
-            field_errors.append(FieldError.too_long(at / "manager", _MAX_MANAGER_BYTES))
+            field_errors.append(FieldError.too_long(path / "manager", _MAX_MANAGER_BYTES))
         if len(entry.subresource.encode()) > _MAX_SUBRESOURCE_BYTES:
-            field_errors.append(FieldError.too_long(at / "subresource", _MAX_SUBRESOURCE_BYTES))
+            field_errors.append(FieldError.too_long(path / "subresource", _MAX_SUBRESOURCE_BYTES))
     return field_errors
 
 
 def _validate_finalizers(finalizers: Sequence[str]) -> list[FieldError]:
-    at = METADATA / "finalizers"
+    path = METADATA / "finalizers"
     field_errors: list[FieldError] = []
     for finalizer in finalizers:
-        field_errors += [FieldError.invalid(at, finalizer, text) for text in names.qualified_name(finalizer)]
+        field_errors += [FieldError.invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
     if _FOREGROUND in finalizers and _ORPHAN in finalizers:
         text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
-        field_errors.append(FieldError.invalid(at, list(finalizers), text))
+        field_errors.append(FieldError.invalid(path, list(finalizers), text))
     return field_errors
 
 

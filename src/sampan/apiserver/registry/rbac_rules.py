@@ -47,21 +47,21 @@ def validate_policy_rules(rules: Sequence[PolicyRule] | None, *, is_namespaced: 
         yield from _validate_policy_rule(rule, f"rules[{index}]", is_namespaced)
 
 
-def _validate_policy_rule(rule: PolicyRule, at: str, is_namespaced: bool) -> FieldErrors:
+def _validate_policy_rule(rule: PolicyRule, path: str, is_namespaced: bool) -> FieldErrors:
     if not rule.verbs:
-        yield FieldError.required(f"{at}.verbs", "verbs must contain at least one value")
+        yield FieldError.required(f"{path}.verbs", "verbs must contain at least one value")
     if not rule.nonResourceURLs:
         if not rule.apiGroups:
-            yield FieldError.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+            yield FieldError.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
         if not rule.resources:
-            yield FieldError.required(f"{at}.resources", "resource rules must supply at least one resource")
+            yield FieldError.required(f"{path}.resources", "resource rules must supply at least one resource")
         return
-    at = f"{at}.nonResourceURLs"
+    path = f"{path}.nonResourceURLs"
     if is_namespaced:
-        yield FieldError.invalid(at, rule.nonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
+        yield FieldError.invalid(path, rule.nonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
     if rule.apiGroups or rule.resources or rule.resourceNames:
         text = "rules cannot apply to both regular resources and non-resource URLs"
-        yield FieldError.invalid(at, rule.nonResourceURLs, text)
+        yield FieldError.invalid(path, rule.nonResourceURLs, text)
 
 
 # -- bindings --------------------------------------------------------------------------------------------------------
@@ -103,19 +103,19 @@ def _validate_role_ref(reference: RoleRef, roles: Sequence[str]) -> FieldErrors:
         yield FieldError.invalid("roleRef.name", reference.name, text)
 
 
-def _validate_subject(subject: Subject, at: str, is_namespaced: bool) -> FieldErrors:
-    yield from validate_required(subject.name, f"{at}.name")
+def _validate_subject(subject: Subject, path: str, is_namespaced: bool) -> FieldErrors:
+    yield from validate_required(subject.name, f"{path}.name")
     if subject.kind not in _SUBJECTS:
-        yield FieldError.not_supported(f"{at}.kind", subject.kind, _SUBJECTS)
+        yield FieldError.not_supported(f"{path}.kind", subject.kind, _SUBJECTS)
         return
     is_account = subject.kind == "ServiceAccount"
     if is_account and subject.name:
-        yield from validate_dns_subdomain(subject.name, f"{at}.name")
+        yield from validate_dns_subdomain(subject.name, f"{path}.name")
     group = "" if is_account else GROUP
     if subject.apiGroup != group:
-        yield FieldError.not_supported(f"{at}.apiGroup", subject.apiGroup, [group])
+        yield FieldError.not_supported(f"{path}.apiGroup", subject.apiGroup, [group])
     if is_account and not is_namespaced:
-        yield from validate_required(subject.namespace, f"{at}.namespace")
+        yield from validate_required(subject.namespace, f"{path}.namespace")
 
 
 def _names(binding: Any, kind: str) -> str:
@@ -199,11 +199,11 @@ async def find_escalation(security: AuthServices, user: UserInfo, namespace: str
     thread: a small binding can refer to a role as large as an object."""
     index = security.rules
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
-    held = [rule for grant in grants for rule in grant.list_distinct_rules()]
+    owned_rules = [rule for grant in grants for rule in grant.list_distinct_rules()]
     resolution_errors = [error for grant in grants for error in grant.errors]
-    if _have_few_words(chain(held, rules)):
-        return _escalation_error(user, held, rules, resolution_errors)
-    return await security.worker.run(_escalation_error, user, held, rules, resolution_errors)
+    if _have_few_words(chain(owned_rules, rules)):
+        return _escalation_error(user, owned_rules, rules, resolution_errors)
+    return await security.worker.run(_escalation_error, user, owned_rules, rules, resolution_errors)
 
 
 def _have_few_words(rules: Iterable[PolicyRule]) -> bool:
@@ -217,11 +217,11 @@ def _have_few_words(rules: Iterable[PolicyRule]) -> bool:
 
 
 def _escalation_error(
-    user: UserInfo, held: Sequence[PolicyRule], rules: Sequence[PolicyRule], resolution_errors: Sequence[str]
+    user: UserInfo, owned_rules: Sequence[PolicyRule], rules: Sequence[PolicyRule], resolution_errors: Sequence[str]
 ) -> str:
     who = f"user {gotext.quote(user.name)} (groups={policy_rules.quote_list(user.groups)})"
     try:
-        missing = policy_rules.find_uncovered_rules(held, rules)
+        missing = policy_rules.find_uncovered_rules(owned_rules, rules)
     except policy_rules.TooComplex:
         return f"{who} is attempting to grant RBAC permissions that are too complex to be compared with those held"
     if not missing:

@@ -11,7 +11,7 @@ from sampan.api.resources.resource import GroupVersionKind, Resource, Selectable
 from sampan.api.schema import schemas
 from sampan.api.scheme import Scheme, type_for
 from sampan.apiserver.customresources.objects.stored_versions import ConvertingBackend
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
@@ -38,12 +38,12 @@ class Registry:
         backend: Backend,
         clock: Clock,
         start_task: StartTask,
-        make_behaviour: Callable[[Resource], ResourceBehaviour],
+        make_behavior: Callable[[Resource], ResourceBehavior],
         event_ttl_s: float = 3600,
         encryption: EncryptionRules | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
-        self._start_task, self._make_behaviour = start_task, make_behaviour
+        self._start_task, self._make_behavior = start_task, make_behavior
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
         self.memory_trimmer = MemoryTrimmer()
@@ -52,21 +52,21 @@ class Registry:
         self._history_budget = HistoryBudget(freed=self.memory_trimmer.record_freed)
         self._stores: dict[str, Store] = {}
         self._cacher_tasks: dict[str, asyncio.Task[None]] = {}
-        self._behaviours: dict[tuple[str, str, str], ResourceBehaviour] = {}
+        self._behaviors: dict[tuple[str, str, str], ResourceBehavior] = {}
         self._codecs: dict[GroupVersionKind, ResourceCodec] = {}
         self._codecs_of: dict[tuple[str, str, str], ResourceCodec] = {}
 
-    def behaviour(self, resource: Resource) -> ResourceBehaviour:
+    def behavior(self, resource: Resource) -> ResourceBehavior:
         """Return the behavior of a resource: its strategy, columns and subresources."""
-        key = _behaviour_key(resource)
-        behaviour = self._behaviours.get(key)
-        if behaviour is None:
-            behaviour = self._behaviours[key] = self._make_behaviour(resource)
-        return behaviour
+        key = _behavior_key(resource)
+        behavior = self._behaviors.get(key)
+        if behavior is None:
+            behavior = self._behaviors[key] = self._make_behavior(resource)
+        return behavior
 
-    def set_behaviour(self, resource: Resource, behaviour: ResourceBehaviour) -> None:
+    def set_behavior(self, resource: Resource, behavior: ResourceBehavior) -> None:
         """Set the behavior of a resource that was registered at run time."""
-        self._behaviours[_behaviour_key(resource)] = behaviour
+        self._behaviors[_behavior_key(resource)] = behavior
 
     def open_store(self, resource: Resource) -> Store:
         """Return the store of a resource. The first call opens it: its cacher starts in the server's task group."""
@@ -99,7 +99,7 @@ class Registry:
             store.cacher.end_watches()
         if (task := self._cacher_tasks.pop(key, None)) is not None:
             task.cancel()
-        self._behaviours.pop(_behaviour_key(resource), None)
+        self._behaviors.pop(_behavior_key(resource), None)
         self._codecs.pop(resource.gvk, None)
         self._codecs_of.pop((resource.group, resource.version, resource.kind), None)
 
@@ -137,7 +137,7 @@ class Registry:
         """Return the value of an object in the version of a resource. Raise NoConversion if there is no conversion."""
         from sampan.api import conversion
 
-        version = self.behaviour(resource).stored_version
+        version = self.behavior(resource).stored_version
         if version is None:
             return conversion.convert(value, resource.gvk)
         return version.conversion.convert_now(value, resource.api_version)
@@ -149,7 +149,7 @@ class Registry:
         codec = self.codec(stored, resource)
         shape = _make_shape(resource, stored, self.scheme.equivalent_resources(resource), bookmark_rest(codec))
         convert = None if resource.is_custom else partial(_convert_stored_value, stored)
-        strategy = self.behaviour(resource).strategy
+        strategy = self.behavior(resource).strategy
         decode_value = _decode_custom_value if resource.is_custom else partial(_decode_builtin_value, codec, strategy)
         backend, is_stale = self._wrap_in_encryption(resource)
         converting = self._make_converting_backend(resource, backend)
@@ -194,7 +194,7 @@ class Registry:
 
     def _make_converting_backend(self, resource: Resource, inner: Backend) -> ConvertingBackend | None:
         """Return the backend that shows a custom resource in its version."""
-        version = self.behaviour(resource).stored_version
+        version = self.behavior(resource).stored_version
         return ConvertingBackend(inner=inner, version=version) if version is not None else None
 
 
@@ -213,7 +213,7 @@ def _store_key(resource: Resource) -> str:
     return f"{resource.storage_prefix}@{resource.version}" if resource.is_custom else resource.storage_prefix
 
 
-def _behaviour_key(resource: Resource) -> tuple[str, str, str]:
+def _behavior_key(resource: Resource) -> tuple[str, str, str]:
     """Return the key of a resource's behavior, which depends on the version only for custom resources."""
     return (resource.group, resource.version if resource.is_custom else "", resource.plural)
 

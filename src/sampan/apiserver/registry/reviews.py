@@ -183,31 +183,31 @@ def validate_selectors(attributes: ResourceAttributes | None) -> Iterator[FieldE
             yield from _validate_selector(selector, f"{_RESOURCE}.{name}", is_labels=name == "labelSelector")
 
 
-def _validate_selector(selector: Any, at: str, *, is_labels: bool) -> Iterator[FieldError]:
+def _validate_selector(selector: Any, path: str, *, is_labels: bool) -> Iterator[FieldError]:
     if selector.rawSelector and selector.requirements:
         text = "may not specified at the same time as requirements"
-        yield FieldError.invalid(f"{at}.rawSelector", selector.rawSelector, text)
+        yield FieldError.invalid(f"{path}.rawSelector", selector.rawSelector, text)
     if not selector.rawSelector and not selector.requirements:
-        text = f"when {at} is specified, requirements or rawSelector is required"
-        yield FieldError.required(f"{at}.requirements", text)
+        text = f"when {path} is specified, requirements or rawSelector is required"
+        yield FieldError.required(f"{path}.requirements", text)
     for index, term in enumerate(selector.requirements):
-        yield from _validate_selector_term(term, f"{at}.requirements[{index}]", is_labels)
+        yield from _validate_selector_term(term, f"{path}.requirements[{index}]", is_labels)
 
 
-def _validate_selector_term(term: Any, at: str, is_labels: bool) -> Iterator[FieldError]:
+def _validate_selector_term(term: Any, path: str, is_labels: bool) -> Iterator[FieldError]:
     if not term.key and not is_labels:
-        yield FieldError.required(f"{at}.key", "must be specified")
+        yield FieldError.required(f"{path}.key", "must be specified")
     if term.operator in ("In", "NotIn") and not term.values:
-        yield FieldError.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        yield FieldError.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     if term.operator in ("Exists", "DoesNotExist") and term.values:
         text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-        yield FieldError.forbidden(f"{at}.values", text)
+        yield FieldError.forbidden(f"{path}.values", text)
     if is_labels:
         for text in names.label_key(term.key):
-            yield FieldError.invalid(f"{at}.key", term.key, text)
+            yield FieldError.invalid(f"{path}.key", term.key, text)
         for index, value in enumerate(term.values):
             for text in names.label_value(value):
-                yield FieldError.invalid(f"{at}.values[{index}]", value, text)
+                yield FieldError.invalid(f"{path}.values[{index}]", value, text)
 
 
 def validate_metadata(meta: ObjectMeta, *, may_have_namespace: bool = False) -> Iterator[FieldError]:

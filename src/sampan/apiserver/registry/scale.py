@@ -95,9 +95,9 @@ class ScaleSubresource:
 
 def make_scale(obj: Any, replicas: int, current_replicas: int, selector: str) -> Scale:
     meta = obj.metadata
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    field_names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return Scale(
-        metadata=ObjectMeta(**{field: getattr(meta, field) for field in kept}),
+        metadata=ObjectMeta(**{field: getattr(meta, field) for field in field_names}),
         spec=ScaleSpec(replicas=replicas),
         status=ScaleStatus(replicas=current_replicas, selector=selector),
     )

@@ -100,7 +100,7 @@ class Strategy:
     """Whether objects of the kind contain CEL expressions, which validation compiles."""
     reset_fields: FieldFilter | None = None
     """The filter of the fields that a manager may own through this path, for a path that resets other fields than its
-    counterparts of most kinds (`ResourceBehaviour.reset_fields`); the counterpart is `GetResetFields`."""
+    counterparts of most kinds (`ResourceBehavior.reset_fields`); the counterpart is `GetResetFields`."""
     columns: Sequence[Column] = ()
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:

@@ -25,87 +25,87 @@ NEGATIVE = "must be greater than or equal to 0"
 _ID_RANGE_ERROR = names.out_of_range_message(0, 2**31 - 1)
 
 
-def validate_dns_label(value: str, at: str) -> FieldErrors:
+def validate_dns_label(value: str, path: str) -> FieldErrors:
     for text in names.dns1123_label(value):
-        yield FieldError.invalid(at, value, text)
+        yield FieldError.invalid(path, value, text)
 
 
-def validate_dns_subdomain(value: str, at: str) -> FieldErrors:
+def validate_dns_subdomain(value: str, path: str) -> FieldErrors:
     for text in names.dns1123_subdomain(value):
-        yield FieldError.invalid(at, value, text)
+        yield FieldError.invalid(path, value, text)
 
 
-def validate_qualified_name(value: str, at: str) -> FieldErrors:
+def validate_qualified_name(value: str, path: str) -> FieldErrors:
     for text in names.qualified_name(value):
-        yield FieldError.invalid(at, value, text)
+        yield FieldError.invalid(path, value, text)
 
 
-def validate_label_value(value: str, at: str) -> FieldErrors:
+def validate_label_value(value: str, path: str) -> FieldErrors:
     for text in names.label_value(value):
-        yield FieldError.invalid(at, value, text)
+        yield FieldError.invalid(path, value, text)
 
 
-def validate_labels(labels: Mapping[str, str], at: str) -> FieldErrors:
+def validate_labels(labels: Mapping[str, str], path: str) -> FieldErrors:
     for key in sorted(labels):
-        yield from validate_qualified_name(key, at)
-        yield from validate_label_value(labels[key], at)
+        yield from validate_qualified_name(key, path)
+        yield from validate_label_value(labels[key], path)
 
 
-def validate_typed_reference(reference: Any, at: str) -> FieldErrors:
+def validate_typed_reference(reference: Any, path: str) -> FieldErrors:
     """Yield the errors of the apiGroup, kind and name by which an object refers to another one."""
     if reference.apiGroup is not None:
-        yield from validate_dns_subdomain(reference.apiGroup, f"{at}.apiGroup")
+        yield from validate_dns_subdomain(reference.apiGroup, f"{path}.apiGroup")
     for field in ("kind", "name"):
         value = getattr(reference, field)
-        yield from validate_required(value, f"{at}.{field}")
+        yield from validate_required(value, f"{path}.{field}")
         for text in names.path_segment(value):
-            yield FieldError.invalid(f"{at}.{field}", value, text)
+            yield FieldError.invalid(f"{path}.{field}", value, text)
 
 
-def validate_non_negative(value: int, at: str) -> FieldErrors:
+def validate_non_negative(value: int, path: str) -> FieldErrors:
     if value < 0:
-        yield FieldError.invalid(at, value, NEGATIVE)
+        yield FieldError.invalid(path, value, NEGATIVE)
 
 
-def validate_positive(value: int, at: str) -> FieldErrors:
+def validate_positive(value: int, path: str) -> FieldErrors:
     if value <= 0:
-        yield FieldError.invalid(at, value, "must be greater than zero")
+        yield FieldError.invalid(path, value, "must be greater than zero")
 
 
-def validate_user_or_group_id(value: int | None, at: str) -> FieldErrors:
+def validate_user_or_group_id(value: int | None, path: str) -> FieldErrors:
     if value is not None and not 0 <= value < 2**31:
-        yield FieldError.invalid(at, value, _ID_RANGE_ERROR)
+        yield FieldError.invalid(path, value, _ID_RANGE_ERROR)
 
 
-def validate_one_of(value: str, allowed: Sequence[str], at: str) -> FieldErrors:
+def validate_one_of(value: str, allowed: Sequence[str], path: str) -> FieldErrors:
     """Yield an error if the value is missing or not allowed. The message lists the allowed values in their order."""
     if value in allowed:
         return
-    yield FieldError.not_supported(at, value, allowed) if value else FieldError.required(at)
+    yield FieldError.not_supported(path, value, allowed) if value else FieldError.required(path)
 
 
-def validate_optional_one_of(value: str | None, allowed: Sequence[str], at: str) -> FieldErrors:
+def validate_optional_one_of(value: str | None, allowed: Sequence[str], path: str) -> FieldErrors:
     """Yield an error if the value is set and not allowed; "" counts as set."""
     if value is not None and value not in allowed:
-        yield FieldError.not_supported(at, value, allowed)
+        yield FieldError.not_supported(path, value, allowed)
 
 
-def validate_required(value: str | Collection[str] | None, at: str) -> FieldErrors:
+def validate_required(value: str | Collection[str] | None, path: str) -> FieldErrors:
     if not value:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
 
 
-def validate_unique(value: str, known_values: set[str], at: str) -> FieldErrors:
+def validate_unique(value: str, known_values: set[str], path: str) -> FieldErrors:
     """Yield an error if the value was seen before, and add it to `known_values`."""
     if value in known_values:
-        yield FieldError.duplicate(at, value)
+        yield FieldError.duplicate(path, value)
     known_values.add(value)
 
 
-def validate_immutable(new: Any, old: Any, at: str) -> FieldErrors:
+def validate_immutable(new: Any, old: Any, path: str) -> FieldErrors:
     """Yield an error if an immutable value has changed."""
     if not is_same(new, old):
-        yield FieldError.invalid(at, new if isinstance(new, str) else encode_error_value(new), IMMUTABLE)
+        yield FieldError.invalid(path, new if isinstance(new, str) else encode_error_value(new), IMMUTABLE)
 
 
 def has_backsteps(path: str) -> bool:
@@ -113,34 +113,34 @@ def has_backsteps(path: str) -> bool:
     return ".." in path and ".." in path.split("/")
 
 
-def validate_path_no_backsteps(path: str, at: str) -> FieldErrors:
+def validate_path_no_backsteps(path: str, field_path: str) -> FieldErrors:
     if has_backsteps(path):
-        yield FieldError.invalid(at, path, "must not contain '..'")
+        yield FieldError.invalid(field_path, path, "must not contain '..'")
 
 
-def validate_local_descending_path(path: str, at: str) -> FieldErrors:
+def validate_local_descending_path(path: str, field_path: str) -> FieldErrors:
     """Yield errors unless the path is relative and has no ".." segment."""
     if path.startswith("/"):
-        yield FieldError.invalid(at, path, "must be a relative path")
-    yield from validate_path_no_backsteps(path, at)
+        yield FieldError.invalid(field_path, path, "must be a relative path")
+    yield from validate_path_no_backsteps(path, field_path)
 
 
-def validate_local_non_reserved_path(path: str, at: str) -> FieldErrors:
+def validate_local_non_reserved_path(path: str, field_path: str) -> FieldErrors:
     """Yield errors unless the path is descending and does not start with "..", a prefix that the kubelet reserves."""
     if "." not in path and not path.startswith("/"):
         return
-    yield from validate_local_descending_path(path, at)
+    yield from validate_local_descending_path(path, field_path)
     if path.startswith("..") and not path.startswith("../"):
-        yield FieldError.invalid(at, path, "must not start with '..'")
+        yield FieldError.invalid(field_path, path, "must not start with '..'")
 
 
 def is_bad_mode(mode: int | None) -> bool:
     return mode is not None and not 0 <= mode <= 0o777
 
 
-def validate_file_mode(mode: int | None, at: str) -> FieldErrors:
+def validate_file_mode(mode: int | None, path: str) -> FieldErrors:
     if is_bad_mode(mode):
-        yield FieldError.invalid(at, mode, "must be a number between 0 and 0777 (octal), both inclusive")
+        yield FieldError.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -165,34 +165,34 @@ _reason = names.NameFormat(
 )
 
 
-def validate_conditions(conditions: Sequence[Condition], at: str) -> FieldErrors:
+def validate_conditions(conditions: Sequence[Condition], path: str) -> FieldErrors:
     types: set[str] = set()
     for index, condition in enumerate(conditions):
-        yield from validate_unique(condition.type, types, f"{at}[{index}].type")
-        yield from _validate_condition(condition, f"{at}[{index}]")
+        yield from validate_unique(condition.type, types, f"{path}[{index}].type")
+        yield from _validate_condition(condition, f"{path}[{index}]")
 
 
-def _validate_condition(condition: Condition, at: str) -> FieldErrors:
-    yield from validate_qualified_name(condition.type, f"{at}.type")
-    yield from validate_optional_one_of(condition.status, _STATUSES, f"{at}.status")
+def _validate_condition(condition: Condition, path: str) -> FieldErrors:
+    yield from validate_qualified_name(condition.type, f"{path}.type")
+    yield from validate_optional_one_of(condition.status, _STATUSES, f"{path}.status")
     if condition.observedGeneration < 0:
         text = "must be greater than or equal to zero"
-        yield FieldError.invalid(f"{at}.observedGeneration", condition.observedGeneration, text)
+        yield FieldError.invalid(f"{path}.observedGeneration", condition.observedGeneration, text)
     if condition.lastTransitionTime is None:
-        yield FieldError.required(f"{at}.lastTransitionTime")
-    yield from _validate_reason(condition.reason, f"{at}.reason")
+        yield FieldError.required(f"{path}.lastTransitionTime")
+    yield from _validate_reason(condition.reason, f"{path}.reason")
     if names.size(condition.message) > _MAX_MESSAGE_LENGTH:
-        yield FieldError.too_long(f"{at}.message", _MAX_MESSAGE_LENGTH)
+        yield FieldError.too_long(f"{path}.message", _MAX_MESSAGE_LENGTH)
 
 
-def _validate_reason(reason: str, at: str) -> FieldErrors:
+def _validate_reason(reason: str, path: str) -> FieldErrors:
     if not reason:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
         return
     for text in _reason(reason):
-        yield FieldError.invalid(at, reason, text)
+        yield FieldError.invalid(path, reason, text)
     if names.size(reason) > _MAX_REASON_LENGTH:
-        yield FieldError.too_long(at, _MAX_REASON_LENGTH)
+        yield FieldError.too_long(path, _MAX_REASON_LENGTH)
 
 
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
@@ -200,10 +200,10 @@ _MAX_ADDRESS_LENGTH = 64
 """Longer strings cannot be valid addresses and are kept out of the caches of parsed results."""
 
 
-def validate_endpoint_ip(text: str, at: str) -> Iterator[FieldError]:
+def validate_endpoint_ip(text: str, path: str) -> Iterator[FieldError]:
     """Yield an error if the text is not an IP address that an endpoint can have."""
     for detail in _endpoint_details[text] if len(text) <= _MAX_ADDRESS_LENGTH else ("must be a valid IP address",):
-        yield FieldError.invalid(at, text, detail)
+        yield FieldError.invalid(path, text, detail)
 
 
 def _list_endpoint_details(text: str) -> tuple[str, ...]:
@@ -226,10 +226,10 @@ def _list_endpoint_details(text: str) -> tuple[str, ...]:
 _endpoint_details = BoundedCache(_list_endpoint_details, max_entries=8192)
 
 
-def ip_warnings(text: str, at: str) -> Iterator[str]:
+def ip_warnings(text: str, path: str) -> Iterator[str]:
     """Yield a warning if the IP address is accepted although it is not in canonical form."""
     if warning := _ip_warnings[text] if len(text) <= _MAX_ADDRESS_LENGTH else "":
-        yield f"{at}: {warning}"
+        yield f"{path}: {warning}"
 
 
 def _find_ip_warning(text: str) -> str:
@@ -245,10 +245,10 @@ def _find_ip_warning(text: str) -> str:
 _ip_warnings = BoundedCache(_find_ip_warning, max_entries=8192)
 
 
-def cidr_warnings(text: str, at: str) -> Iterator[str]:
+def cidr_warnings(text: str, path: str) -> Iterator[str]:
     """Yield warnings if the CIDR is accepted although it is ambiguous or not in canonical form."""
     for warning in _cidr_warnings[text] if len(text) <= _MAX_ADDRESS_LENGTH else ():
-        yield f"{at}: {warning}"
+        yield f"{path}: {warning}"
 
 
 def _list_cidr_warnings(text: str) -> tuple[str, ...]:

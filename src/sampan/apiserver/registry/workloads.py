@@ -58,18 +58,18 @@ def validate_collision_count(new: Any, old: Any) -> FieldErrors:
         yield FieldError.invalid("status.collisionCount", after or 0, "cannot be decremented")
 
 
-def validate_int_or_percent(value: IntOrString, at: str) -> FieldErrors:
+def validate_int_or_percent(value: IntOrString, path: str) -> FieldErrors:
     if isinstance(value, int):
-        yield from validate_non_negative(value, at)
+        yield from validate_non_negative(value, path)
         return
     for text in names.percent(value):
-        yield FieldError.invalid(at, value, text)
+        yield FieldError.invalid(path, value, text)
 
 
-def validate_at_most_100_percent(value: IntOrString, at: str) -> FieldErrors:
+def validate_at_most_100_percent(value: IntOrString, path: str) -> FieldErrors:
     """Yield an error for a percentage above 100%."""
     if (percent := _percent(value)) is not None and percent > 100:
-        yield FieldError.invalid(at, value, "must not be greater than 100%")
+        yield FieldError.invalid(path, value, "must not be greater than 100%")
 
 
 def is_zero(value: IntOrString) -> bool:
@@ -85,28 +85,28 @@ IMMUTABLE = "field is immutable"
 _MISMATCH = "`selector` does not match template `labels`"
 
 
-def validate_required_selector(selector: LabelSelector | None, at: str, *, of: str) -> FieldErrors:
+def validate_required_selector(selector: LabelSelector | None, path: str, *, of: str) -> FieldErrors:
     """Yield errors unless the selector is set, valid and not empty. `of` is the kind in the message."""
     if selector is None:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
         return
-    yield from selector_errors(selector, at)
-    yield from validate_non_empty_selector(selector, at, of=of)
+    yield from selector_errors(selector, path)
+    yield from validate_non_empty_selector(selector, path, of=of)
 
 
-def validate_non_empty_selector(selector: LabelSelector, at: str, *, of: str) -> FieldErrors:
+def validate_non_empty_selector(selector: LabelSelector, path: str, *, of: str) -> FieldErrors:
     if not selector.matchLabels and not selector.matchExpressions:
-        yield FieldError.invalid(at, selector, f"empty selector is invalid for {of}")
+        yield FieldError.invalid(path, selector, f"empty selector is invalid for {of}")
 
 
-def validate_selector(new: LabelSelector | None, old: LabelSelector | None, at: str) -> list[FieldError]:
+def validate_selector(new: LabelSelector | None, old: LabelSelector | None, path: str) -> list[FieldError]:
     """Return the errors of the selector; invalid values are tolerated if the old selector has errors too.
 
     `old` is None for a new object.
     """
-    errors = selector_errors(new, at)
-    if errors and selector_errors(old, at):
-        return selector_errors(new, at, allow_bad_values=True)
+    errors = selector_errors(new, path)
+    if errors and selector_errors(old, path):
+        return selector_errors(new, path, allow_bad_values=True)
     return errors
 
 
@@ -118,16 +118,16 @@ def parse_selector(selector: LabelSelector | None) -> Selector | None:
         return None
 
 
-def validate_selector_matches_template(selector: Selector, template: PodTemplateSpec, at: str) -> FieldErrors:
-    """Yield an error if the selector does not match the labels of the template at `at`."""
+def validate_selector_matches_template(selector: Selector, template: PodTemplateSpec, path: str) -> FieldErrors:
+    """Yield an error if the selector does not match the labels of the template at `path`."""
     labels = template.metadata.labels
     if not selector.matches(labels):
-        yield FieldError.invalid(f"{at}.metadata.labels", labels or None, _MISMATCH)
+        yield FieldError.invalid(f"{path}.metadata.labels", labels or None, _MISMATCH)
 
 
-def validate_immutable_selector(new: LabelSelector | None, old: LabelSelector | None, at: str) -> FieldErrors:
+def validate_immutable_selector(new: LabelSelector | None, old: LabelSelector | None, path: str) -> FieldErrors:
     if new != old:
-        yield FieldError.invalid(at, new, IMMUTABLE)
+        yield FieldError.invalid(path, new, IMMUTABLE)
 
 
 def selector_expression(selector: LabelSelector | None) -> str:
@@ -196,13 +196,13 @@ def update_options(old: PodTemplateSpec) -> PodValidationOptions:
     return PodValidationOptions(old.spec, old.metadata.annotations)
 
 
-def validate_template_never_completes(template: PodTemplateSpec, at: str, *, of: str) -> FieldErrors:
+def validate_template_never_completes(template: PodTemplateSpec, path: str, *, of: str) -> FieldErrors:
     """Yield errors if pods of the template could complete, although those of the kind (`of`) must not."""
     if template.spec.restartPolicy != "Always":
-        yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
+        yield FieldError.not_supported(f"{path}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
     if template.spec.activeDeadlineSeconds is not None:
         yield FieldError.forbidden(
-            f"{at}.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {of} is not Supported"
+            f"{path}.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {of} is not Supported"
         )
 
 

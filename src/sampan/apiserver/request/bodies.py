@@ -57,11 +57,11 @@ _PARAMETER = re.compile(rf'\s*+;\s*+({_TOKEN})\s*+=\s*+({_TOKEN}|"(?:[^"\\]|\\.)
 
 def _are_valid_parameters(text: str) -> bool:
     """Whether the parameters of a media type are `name=value` with different names, as Go's package mime demands."""
-    known: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     end = 0
     while (match := _PARAMETER.match(text, end)) is not None:
         name, value = match[1].lower(), match[2]
-        if known.setdefault(name, value) != value:
+        if parameters.setdefault(name, value) != value:
             return False
         end = match.end()
     return text[end:].strip() in ("", ";")
@@ -281,13 +281,13 @@ def drop_repeated_owners(call: Call, obj: Any, *, is_after_admission: bool = Fal
     if len(owners) < 2:
         return
     encoded_owners: set[bytes] = set()
-    kept: list[OwnerReference] = []
+    remaining_owners: list[OwnerReference] = []
     repeated: list[OwnerReference] = []
     for owner in owners:
         text = msgspec.json.encode(owner)
-        (repeated if text in encoded_owners else kept).append(owner)
+        (repeated if text in encoded_owners else remaining_owners).append(owner)
         encoded_owners.add(text)
     if repeated:
         when = " after mutating admission happens" if is_after_admission else ""
         call.warn(_TWICE.format(when, ", ".join(owner.uid for owner in repeated)))
-        obj.metadata.ownerReferences = kept
+        obj.metadata.ownerReferences = remaining_owners

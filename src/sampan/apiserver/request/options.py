@@ -64,15 +64,15 @@ def _missing_manager_error() -> errors.ApiError:
 
 
 def _manager_errors(manager: str) -> list[FieldError]:
-    at = FieldPath("fieldManager")
+    path = FieldPath("fieldManager")
     field_errors: list[FieldError] = []
     if len(manager.encode()) > _MAX_MANAGER_BYTES:
-        field_errors.append(FieldError.too_long(at, _MAX_MANAGER_BYTES))
+        field_errors.append(FieldError.too_long(path, _MAX_MANAGER_BYTES))
     position = 0
     for char in manager:
         if not char.isprintable():
             text = f"invalid character U+{ord(char):04X} (at position {position})"
-            field_errors.append(FieldError.invalid(at, manager, text))
+            field_errors.append(FieldError.invalid(path, manager, text))
         position += len(char.encode())
     return field_errors
 
@@ -99,12 +99,12 @@ def delete_options_of_query(query: Query) -> DeleteOptions:
 def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
     policy, orphan = value.get("propagationPolicy"), value.get("orphanDependents")
     field_errors: list[FieldError] = []
-    at = FieldPath("propagationPolicy")
+    path = FieldPath("propagationPolicy")
     if policy is not None and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        field_errors.append(FieldError.invalid(at, policy, text))
+        field_errors.append(FieldError.invalid(path, policy, text))
     if policy is not None and policy not in _POLICIES:
-        field_errors.append(FieldError.not_supported(at, policy, [*_POLICIES, "nil"]))
+        field_errors.append(FieldError.not_supported(path, policy, [*_POLICIES, "nil"]))
     field_errors += _dry_run_errors(value.get("dryRun") or [])
     if field_errors:
         raise errors.invalid("DeleteOptions", "", field_errors, group=_META_GROUP)

@@ -62,13 +62,13 @@ class ApplyRequest:
             raise errors.conflict(self._resource.plural, self._call.name, why, group=self._resource.group)
         return obj
 
-    def _apply(self, live: dict[str, Any] | None, kept: Any) -> Any:
+    def _apply(self, live: dict[str, Any] | None, managed_entries: Any) -> Any:
         if self._value is None:
             self._value, self._repeated = read(self._call.body)
         result = self._managers.apply(
             live,
             self._value,
-            kept,
+            managed_entries,
             manager=self._options.field_manager,
             force=bool(self._options.force),
             now=self._now,

@@ -156,7 +156,7 @@ class Renderer:
         return writer.table(metadata, rows)
 
     def _sort_for_table(self, resource: Resource, items: list[CacheItem]) -> list[CacheItem]:
-        order = self._registry.behaviour(resource).strategy.table_order
+        order = self._registry.behavior(resource).strategy.table_order
         ranked = [(order(self.decode_item(resource, item)), item) for item in items[:1]]
         if not ranked or ranked[0][0] is None:
             return items
@@ -178,7 +178,7 @@ class Renderer:
     def table_writer(
         self, resource: Resource, output_format: OutputFormat, include: str, columns: Sequence[Column] = ()
     ) -> TableWriter:
-        strategy = self._registry.behaviour(resource).strategy
+        strategy = self._registry.behavior(resource).strategy
         return TableWriter(
             columns=columns or strategy.columns,
             conditions=strategy.row_conditions,
@@ -197,7 +197,7 @@ class Renderer:
         return self._registry.open_store(resource).cacher.object(item)
 
     def _is_generic(self, resource: Resource) -> bool:
-        return resource.is_custom or not self._registry.behaviour(resource).strategy.columns
+        return resource.is_custom or not self._registry.behavior(resource).strategy.columns
 
 
 class _ResourceVersion(msgspec.Struct, gc=False, frozen=True):
@@ -265,16 +265,16 @@ def _compress(rendered: RenderedResponse, call: Call) -> RenderedResponse:
     return RenderedResponse(rendered.code, rendered.content_type, _chain(first, pieces), headers, is_gzipped=True)
 
 
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+def _chain(first: bytes, remainder: Iterator[bytes]) -> Iterator[bytes]:
     yield first
-    yield from rest
+    yield from remainder
 
 
 class ProtobufBodies:
     """A least-recently-used cache of messages without envelopes, of at most `most` bytes."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._size = most, 0
+    def __init__(self, maximum: int) -> None:
+        self._maximum, self._size = maximum, 0
         self._kept: dict[tuple[str, str, int], bytes] = {}
 
     def get(self, resource: Resource, item: CacheItem, shown: Callable[[Resource, CacheItem], bytes]) -> bytes:
@@ -286,7 +286,7 @@ class ProtobufBodies:
             value = protobuf.read_json(shown(resource, item))
             body = protobuf.encode_body(resource.gvk.api_version, resource.kind, value)
             self._size += len(body)
-            while self._size > self._most and self._kept:
+            while self._size > self._maximum and self._kept:
                 self._size -= len(self._kept.pop(next(iter(self._kept))))
         self._kept[key] = body
         return body

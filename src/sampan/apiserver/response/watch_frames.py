@@ -28,9 +28,9 @@ ToJson = Callable[[CacheItem], bytes]
 class WatchFrames:
     """Encodes the events of one watch."""
 
-    def __init__(self, *, media: str, first: FrameEncoder | None = None, rest: FrameEncoder | None = None) -> None:
+    def __init__(self, *, media: str, first: FrameEncoder | None = None, remainder: FrameEncoder | None = None) -> None:
         self._media = media
-        self._next, self._rest = first, rest
+        self._next, self._rest = first, remainder
 
     @property
     def content_type(self) -> str:
@@ -52,7 +52,7 @@ class WatchFrames:
         """Return an encoder whose frames are wrapped for a transport. Wrapped frames are shared by all watchers as
         well."""
         return WatchFrames(
-            media=self._media, first=wrap(self._next or _JSON_ENCODER), rest=wrap(self._rest or _JSON_ENCODER)
+            media=self._media, first=wrap(self._next or _JSON_ENCODER), remainder=wrap(self._rest or _JSON_ENCODER)
         )
 
     def error(self, status: dict[str, Any]) -> bytes:
@@ -92,7 +92,7 @@ def frames(renderer: Renderer, call: Call, resource: Resource) -> WatchFrames:
         return WatchFrames(media=JSON)
     key = (output_format.media, output_format.as_kind, output_format.as_version, resource.gvk.api_version)
     encoder = EventEncoder(key=key, media=output_format.media, to_json=to_json or (lambda item: item.raw))
-    return WatchFrames(media=output_format.media, first=encoder, rest=encoder)
+    return WatchFrames(media=output_format.media, first=encoder, remainder=encoder)
 
 
 def _object_to_json(renderer: Renderer, output_format: OutputFormat, resource: Resource) -> ToJson | None:
@@ -123,4 +123,4 @@ def _tables(renderer: Renderer, output_format: OutputFormat, include: str, resou
         key = (output_format.media, TABLE, output_format.as_version, resource.gvk.api_version, include, has_headers)
         return EventEncoder(key=key, media=output_format.media, to_json=to_json)
 
-    return WatchFrames(media=output_format.media, first=encoder(True), rest=encoder(False))
+    return WatchFrames(media=output_format.media, first=encoder(True), remainder=encoder(False))

@@ -210,12 +210,12 @@ class KeptConnections:
         with self._host(destination) as host:
             async with host.turns:
                 while True:
-                    kept = self._take(host)
-                    connection = kept or await self._connect(destination)
+                    remaining_connection = self._take(host)
+                    connection = remaining_connection or await self._connect(destination)
                     try:
                         response = await connection.send(request)
                     except ConnectionClosed:
-                        if kept is None:
+                        if remaining_connection is None:
                             raise
                         continue
                     except asyncio.CancelledError:

@@ -123,10 +123,10 @@ def _load_bootstrap_identity(base: KubeletIdentity, bootstrap: str, node: str) -
         tls_server_name=first.tls_server_name,
         proxy_url=first.proxy_url,
     )
-    kept = _read_stored_pair(base.directory, node)
-    if kept is None or expiry(kept.certificate) <= time.time():
+    stored_pair = _read_stored_pair(base.directory, node)
+    if stored_pair is None or expiry(stored_pair.certificate) <= time.time():
         return replace(base, access=nobody, bootstrap=first)
-    return replace(base, access=_with_key_pair(nobody, kept), bootstrap=first, present=kept)
+    return replace(base, access=_with_key_pair(nobody, stored_pair), bootstrap=first, present=stored_pair)
 
 
 def _read_stored_pair(directory: Path, node: str) -> KeyPair | None:

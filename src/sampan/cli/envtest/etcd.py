@@ -53,14 +53,14 @@ def main(words: list[str]) -> None:
 def parse_flags(words: list[str]) -> dict[str, str]:
     """Return the flags by name, as Go reads them: `--name=value`, `--name value`, or `--name` for true."""
     flags = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    remainder = list(words)
+    while remainder:
+        word = remainder.pop(0)
         if not word.startswith("-"):
             sys.exit(f"etcd: {word!r} is not a flag")
         name, equals, value = word.lstrip("-").partition("=")
-        takes_next = not equals and rest and not rest[0].startswith("-")
-        flags[name] = value if equals else rest.pop(0) if takes_next else "true"
+        takes_next = not equals and remainder and not remainder[0].startswith("-")
+        flags[name] = value if equals else remainder.pop(0) if takes_next else "true"
     return flags
 
 

@@ -74,22 +74,22 @@ def drop_unused(words: Sequence[str]) -> list[str]:
     """Return the command line without flags and feature gates that have no effect. Print the names of the removed ones
     to standard error."""
     unused = {f"--{name}" for name in _REFUSED_FLAGS.union(component_flags("kube-apiserver"))}
-    kept, dropped = drop_flags(words, unused)
+    used_flags, dropped = drop_flags(words, unused)
     warn_without_effect("kube-apiserver", dropped)
-    return _drop_unknown_gates(kept)
+    return _drop_unknown_gates(used_flags)
 
 
 def _drop_unknown_gates(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    rest = list(reversed(words))
-    while rest:
-        word = rest.pop()
+    remaining_gates: list[str] = []
+    remainder = list(reversed(words))
+    while remainder:
+        word = remainder.pop()
         name, equals, value = word.partition("=")
         if name == "--feature-gates":
-            gates = value if equals else rest.pop() if rest else ""
+            gates = value if equals else remainder.pop() if remainder else ""
             word = f"--feature-gates={_filter_gates(gates)}"
-        kept.append(word)
-    return kept
+        remaining_gates.append(word)
+    return remaining_gates
 
 
 def _filter_gates(text: str) -> str:

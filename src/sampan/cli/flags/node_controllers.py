@@ -215,6 +215,8 @@ def _check_mask_sizes(settings: dict[str, Any]) -> None:
         "node_cidr_mask_size_ipv4": 32,
         "node_cidr_mask_size_ipv6": 128,
     }
-    for name, most in longest.items():
-        if not 0 <= settings[name] <= most:
-            raise CliError(f"--{name.replace('_', '-')}: {settings[name]} is not a valid prefix length: at most {most}")
+    for name, maximum in longest.items():
+        if not 0 <= settings[name] <= maximum:
+            raise CliError(
+                f"--{name.replace('_', '-')}: {settings[name]} is not a valid prefix length: at most {maximum}"
+            )

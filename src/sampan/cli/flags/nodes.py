@@ -86,7 +86,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: ClusterDir) -> NodesConfig:
+def nodes_config(options: Mapping[str, Any], components: Sequence[str], directory: ClusterDir) -> NodesConfig:
     count, runtime = options["nodes"], options["runtime"]
     if count is not None and count < 0:
         raise CliError("--nodes: cannot be negative")
@@ -95,8 +95,8 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
     common = NodesConfig(
         stages=_stages(options["hollow_stages"]),
         has_events=options["hollow_events"],
-        root=where.path / "nodes",
-        images=where.images,
+        root=directory.path / "nodes",
+        images=directory.images,
         node_network=options["node_network"],
         has_network_policy=options["network_policy"],
         pod_network=options["pod_network"],
@@ -136,7 +136,7 @@ def _stages(path: str | None) -> Path | None:
     """Parse the stage file early, so that errors are reported before anything starts."""
     if not path:
         return None
-    from sampan.runtimes.hollow.behaviour import StageError, read_stages
+    from sampan.runtimes.hollow.behavior import StageError, read_stages
 
     flag = "--hollow-stages"
     try:

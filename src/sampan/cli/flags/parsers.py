@@ -35,12 +35,12 @@ def words(flag: str, text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+def names(flag: str, text: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     """Parse a comma-separated list of known names."""
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     for word in words:
-        if word not in known:
-            raise CliError(f"{flag}: there is no {word!r}; supported: {', '.join(known)}")
+        if word not in choices:
+            raise CliError(f"{flag}: there is no {word!r}; supported: {', '.join(choices)}")
     return words
 
 

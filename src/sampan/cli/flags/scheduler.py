@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _FLAGS = (
     Flag(
         name="--algorithm-provider",
-        help="Predefined set of scheduler plug-ins: DefaultProvider or ClusterAutoscalerProvider.",
+        help="Predefined set of scheduler plugins: DefaultProvider or ClusterAutoscalerProvider.",
         default="",
         metavar="NAME",
     ),
@@ -46,7 +46,7 @@ def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callab
     config = Flag(
         name=config_flag,
         parameter="scheduler_config",
-        help="KubeSchedulerConfiguration file (v1) with profiles, plug-ins, their arguments, and extenders.",
+        help="KubeSchedulerConfiguration file (v1) with profiles, plugins, their arguments, and extenders.",
         metavar="F",
     )
     return add_flags((config, *_FLAGS))

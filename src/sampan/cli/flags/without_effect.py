@@ -147,22 +147,22 @@ def component_flags(component: str) -> Collection[str]:
 def drop_defaults(component: str, words: Sequence[str]) -> list[str]:
     """Return the words of a command line without flags that have their default. Raise click.UsageError for flags that
     Sampan accepts only with their default, and that have another value."""
-    kept: list[str] = []
-    rest = list(reversed(words))
-    while rest:
-        word = rest.pop()
+    words_with_effect: list[str] = []
+    remainder = list(reversed(words))
+    while remainder:
+        word = remainder.pop()
         name, equals, value = word.partition("=")
         accepted = _DEFAULTS_ONLY.get(component, {}).get(name.removeprefix("--"))
         if accepted is None or not name.startswith("--"):
-            kept.append(word)
+            words_with_effect.append(word)
             continue
         if not equals:
-            has_value = bool(rest) and not rest[-1].startswith("-")
-            value = rest.pop() if has_value and not _is_boolean(accepted) else "true"
+            has_value = bool(remainder) and not remainder[-1].startswith("-")
+            value = remainder.pop() if has_value and not _is_boolean(accepted) else "true"
         if value.strip("\"'").lower() not in accepted:
             expected = " or ".join(text or "an empty value" for text in accepted)
             raise click.UsageError(f"{name}: Sampan supports only {expected}, not {value!r}.")
-    return kept
+    return words_with_effect
 
 
 def _is_boolean(accepted: Sequence[str]) -> bool:
@@ -173,19 +173,19 @@ def _is_boolean(accepted: Sequence[str]) -> bool:
 def drop_flags(words: Sequence[str], names: Collection[str]) -> tuple[list[str], list[str]]:
     """Return the words of a command line without some flags and their values, and the names of the flags that were
     there."""
-    kept: list[str] = []
+    remaining_words: list[str] = []
     dropped: dict[str, None] = {}
-    rest = list(reversed(words))
-    while rest:
-        word = rest.pop()
+    remainder = list(reversed(words))
+    while remainder:
+        word = remainder.pop()
         name, equals, _ = word.partition("=")
         if name not in names:
-            kept.append(word)
+            remaining_words.append(word)
             continue
         dropped[name] = None
-        if not equals and rest and not rest[-1].startswith("-"):
-            rest.pop()
-    return kept, list(dropped)
+        if not equals and remainder and not remainder[-1].startswith("-"):
+            remainder.pop()
+    return remaining_words, list(dropped)
 
 
 def warn_without_effect(component: str, names: Sequence[str]) -> None:

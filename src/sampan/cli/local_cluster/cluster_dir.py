@@ -366,14 +366,14 @@ def _data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def select_cluster(data_dir: str | None, name: str | None) -> ClusterDir:
     """Return the cluster that the flags select. Without flags it is the one named sampan if it exists, or else the only
     one that is running."""
-    where = find_cluster(data_dir, DEFAULT_NAME if name is None else name)
-    if data_dir is not None or name is not None or where.is_cluster:
-        return where
+    directory = find_cluster(data_dir, DEFAULT_NAME if name is None else name)
+    if data_dir is not None or name is not None or directory.is_cluster:
+        return directory
     running = [cluster for cluster in list_clusters() if cluster.is_running]
     if len(running) > 1:
         names = ", ".join(cluster.name for cluster in running)
         raise CliError(f"--name: several clusters are running: {names}; choose one")
-    return running[0] if running else where
+    return running[0] if running else directory
 
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:
@@ -402,18 +402,18 @@ def list_clusters_of_name(name: str) -> list[ClusterDir]:
     """Return the clusters with that name: the one in the default directory, and those started with --data-dir."""
     paths = [clusters_root() / name]
     paths += [Path(entry.data_dir) for entry in list_registered_clusters() if entry.name == name]
-    return [where for where in map(ClusterDir, dict.fromkeys(paths)) if where.is_cluster]
+    return [directory for directory in map(ClusterDir, dict.fromkeys(paths)) if directory.is_cluster]
 
 
 def _choose_cluster(name: str, clusters: list[ClusterDir]) -> ClusterDir | None:
-    running = [where for where in clusters if where.is_running] if len(clusters) > 1 else []
-    default = [where for where in clusters if where.path == clusters_root() / name]
+    running = [directory for directory in clusters if directory.is_running] if len(clusters) > 1 else []
+    default = [directory for directory in clusters if directory.path == clusters_root() / name]
     for choice in (clusters, running, default):
         if len(choice) == 1:
             return choice[0]
     if not clusters:
         return None
-    directories = ", ".join(str(where.path) for where in clusters)
+    directories = ", ".join(str(directory.path) for directory in clusters)
     raise CliError(f"--name: several clusters have the name {name}, in {directories}; choose one with --data-dir")
 
 
@@ -427,7 +427,7 @@ def check_name(name: str) -> None:
 def list_clusters() -> Iterator[ClusterDir]:
     """Yield the clusters below the default directory, sorted by name, and then those that were started with
     --data-dir."""
-    known = set()
+    known_paths = set()
     for root in list_roots():
         try:
             paths = sorted(root.iterdir())
@@ -436,15 +436,15 @@ def list_clusters() -> Iterator[ClusterDir]:
         except OSError as error:
             raise CliError(f"cannot read {root}: {error.strerror}; SAMPAN_HOME names another directory") from None
         for path in paths:
-            where = ClusterDir(path)
-            if os.path.isdir(path) and (where.is_cluster or where.is_unreadable):
-                known.add(path)
-                yield where
+            directory = ClusterDir(path)
+            if os.path.isdir(path) and (directory.is_cluster or directory.is_unreadable):
+                known_paths.add(path)
+                yield directory
     for entry in list_registered_clusters():
-        where = ClusterDir(Path(entry.data_dir))
-        if where.path not in known and where.is_cluster:
-            known.add(where.path)
-            yield where
+        directory = ClusterDir(Path(entry.data_dir))
+        if directory.path not in known_paths and directory.is_cluster:
+            known_paths.add(directory.path)
+            yield directory
 
 
 def _is_scratch(name: str) -> bool:

@@ -29,36 +29,36 @@ class DataVersion(msgspec.Struct):
     format: int = 1
 
 
-def read_version(where: ClusterDir) -> DataVersion:
+def read_version(directory: ClusterDir) -> DataVersion:
     """Return the version and format that the last start recorded. A directory without a record has the first format."""
     try:
-        return msgspec.json.decode(where.version_file.read_bytes(), type=DataVersion)
+        return msgspec.json.decode(directory.version_file.read_bytes(), type=DataVersion)
     except FileNotFoundError:
         return DataVersion()
     except (OSError, msgspec.MsgspecError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise CliError(f"--data-dir: cannot read {where.version_file}: {reason}") from None
+        raise CliError(f"--data-dir: cannot read {directory.version_file}: {reason}") from None
 
 
-def data_problem(where: ClusterDir) -> str:
+def data_problem(directory: ClusterDir) -> str:
     """Return why this version cannot use the data directory; empty if it can."""
-    recorded = read_version(where)
+    recorded = read_version(directory)
     if recorded.format > DATA_FORMAT:
         return (
-            f"{where.path} was written by Sampan {recorded.version} (data format {recorded.format}); this is "
+            f"{directory.path} was written by Sampan {recorded.version} (data format {recorded.format}); this is "
             f"{__version__}, which knows formats up to {DATA_FORMAT}"
         )
     return ""
 
 
-def check_version(where: ClusterDir) -> None:
+def check_version(directory: ClusterDir) -> None:
     """Raise CliError for a data directory of a newer format, before anything in it is changed."""
-    if problem := data_problem(where):
+    if problem := data_problem(directory):
         raise CliError(f"--data-dir: {problem}: use that version, or another --name")
 
 
-def write_version(where: ClusterDir) -> None:
-    write_private(where.version_file, msgspec.json.encode(DataVersion(__version__, DATA_FORMAT)))
+def write_version(directory: ClusterDir) -> None:
+    write_private(directory.version_file, msgspec.json.encode(DataVersion(__version__, DATA_FORMAT)))
 
 
 def store_format(path: Path) -> int | None:

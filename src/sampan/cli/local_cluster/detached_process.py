@@ -28,10 +28,10 @@ class ClusterStartFailed(CliError):
     """The process of the cluster exited before the cluster was ready."""
 
 
-def start(where: ClusterDir, arguments: Sequence[str]) -> RunningCluster:
+def start(directory: ClusterDir, arguments: Sequence[str]) -> RunningCluster:
     """Run `sampan ARGUMENTS` in a new background process, and return the description of the cluster once it is
     ready."""
-    log, began = _open_log(where)
+    log, began = _open_log(directory)
     with log:
         process = subprocess.Popen(
             [sys.executable, "-m", "sampan", *arguments],
@@ -40,16 +40,16 @@ def start(where: ClusterDir, arguments: Sequence[str]) -> RunningCluster:
             stderr=log,
             start_new_session=True,
         )
-    return _wait_until_ready(where, began, process.pid, shows_steps=False)
+    return _wait_until_ready(directory, began, process.pid, shows_steps=False)
 
 
-def fork(where: ClusterDir, *, shows_steps: bool) -> RunningCluster | None:
+def fork(directory: ClusterDir, *, shows_steps: bool) -> RunningCluster | None:
     """Fork, and continue in the background. Return None in the new process. In this process, return the description of
     the cluster once it is ready. With `shows_steps`, print the steps of the start as they appear in its log.
 
     A forked process has imported all modules already; the imports take half of the time of a start.
     """
-    log, began = _open_log(where)
+    log, began = _open_log(directory)
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -57,13 +57,13 @@ def fork(where: ClusterDir, *, shows_steps: bool) -> RunningCluster | None:
         _become_background_process(log)
         return None
     log.close()
-    return _wait_until_ready(where, began, pid, shows_steps=shows_steps)
+    return _wait_until_ready(directory, began, pid, shows_steps=shows_steps)
 
 
-def _open_log(where: ClusterDir) -> tuple[BinaryIO, int]:
+def _open_log(directory: ClusterDir) -> tuple[BinaryIO, int]:
     """Open the log of the cluster for appending. Return the file and its current size."""
-    log = where.log.open("ab")
-    where.log.chmod(0o600)
+    log = directory.log.open("ab")
+    directory.log.chmod(0o600)
     return log, os.fstat(log.fileno()).st_size
 
 
@@ -79,13 +79,13 @@ def _become_background_process(log: BinaryIO) -> None:
     os.closerange(3, _MAX_DESCRIPTORS)
 
 
-def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: bool) -> RunningCluster:
-    changed_at, size, steps = time.monotonic(), 0, _StepLines(where, began)
+def _wait_until_ready(directory: ClusterDir, began: int, pid: int, *, shows_steps: bool) -> RunningCluster:
+    changed_at, size, steps = time.monotonic(), 0, _StepLines(directory, began)
     try:
         while time.monotonic() < changed_at + _SILENCE_TIMEOUT_S:
-            if (new_size := where.log.stat().st_size) != size:
+            if (new_size := directory.log.stat().st_size) != size:
                 changed_at, size = time.monotonic(), new_size
-            note = where.read_note()
+            note = directory.read_note()
             if shows_steps:
                 steps.print_new()
             if note is not None and note.pid == pid:
@@ -94,7 +94,7 @@ def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: b
             if ended:
                 code = os.waitstatus_to_exitcode(status)
                 raise ClusterStartFailed(
-                    _read_last_error(where, began) or f"the process of the cluster exited with code {code}"
+                    _read_last_error(directory, began) or f"the process of the cluster exited with code {code}"
                 )
             time.sleep(_POLL_S)
     except KeyboardInterrupt:
@@ -102,14 +102,14 @@ def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: b
         os.waitpid(pid, 0)
         raise
     os.kill(pid, signal.SIGTERM)
-    raise CliError(f"the start of the cluster made no progress for {_SILENCE_TIMEOUT_S} s; see {where.log}")
+    raise CliError(f"the start of the cluster made no progress for {_SILENCE_TIMEOUT_S} s; see {directory.log}")
 
 
 class _StepLines:
     """Prints the lines of the log that say how long each step of the start took."""
 
-    def __init__(self, where: ClusterDir, began: int) -> None:
-        self._path, self._position = where.log, began
+    def __init__(self, directory: ClusterDir, began: int) -> None:
+        self._path, self._position = directory.log, began
 
     def print_new(self) -> None:
         with self._path.open("rb") as log:
@@ -122,9 +122,9 @@ class _StepLines:
                 click.echo(line, err=True)
 
 
-def _read_last_error(where: ClusterDir, began: int) -> str:
+def _read_last_error(directory: ClusterDir, began: int) -> str:
     """Return the last error in the part of the log that belongs to this start; `began` is the offset of its first
     byte."""
-    lines = where.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
-    errors = [at for at, line in enumerate(lines) if line.startswith(_MARK)]
+    lines = directory.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
+    errors = [index for index, line in enumerate(lines) if line.startswith(_MARK)]
     return "\n".join(lines[errors[-1] :] if errors else lines).removeprefix(_MARK)

@@ -24,19 +24,19 @@ _PF_EXITING = 0x4
 _SIGKILL_BIT = 1 << 8
 
 
-def acquire_lock(where: ClusterDir, *, makes_file: bool = False) -> ClusterLock:
+def acquire_lock(directory: ClusterDir, *, makes_file: bool = False) -> ClusterLock:
     """Acquire the lock of a data directory. If the process that holds it is ending, say so and wait for it. Raise
     CliError if the directory is in use."""
-    lock, deadline, is_announced = where.lock(), time.monotonic() + _ENDING_TIMEOUT_S, False
-    note = where.read_note() if where.is_cluster else None
+    lock, deadline, is_announced = directory.lock(), time.monotonic() + _ENDING_TIMEOUT_S, False
+    note = directory.read_note() if directory.is_cluster else None
     while not lock.acquire(makes_file=makes_file):
-        note = where.read_note() or note
+        note = directory.read_note() or note
         if time.monotonic() > deadline or not _is_ending(note):
-            raise CliError(_in_use_message(where, note))
+            raise CliError(_in_use_message(directory, note))
         if not is_announced:
             is_announced = True
             process = f"process {note.pid}" if note is not None else "a process"
-            click.echo(f"waiting for {process} to end, which still uses {where.path}", err=True)
+            click.echo(f"waiting for {process} to end, which still uses {directory.path}", err=True)
         time.sleep(_POLL_S)
     if note is not None and is_exiting(note.pid):  # it has released the lock, but may still hold ports
         wait_for_exit(note.pid, _ENDING_TIMEOUT_S)
@@ -60,9 +60,9 @@ def _accepts_connections(note: RunningCluster) -> bool:
         return False
 
 
-def _in_use_message(where: ClusterDir, note: RunningCluster | None) -> str:
+def _in_use_message(directory: ClusterDir, note: RunningCluster | None) -> str:
     who = f"by process {note.pid} at {note.url or note.insecure_url}" if note else "by another process"
-    return f"--data-dir: {where.path} is in use {who}; `sampan down` stops it, --name starts another cluster"
+    return f"--data-dir: {directory.path} is in use {who}; `sampan down` stops it, --name starts another cluster"
 
 
 def is_exiting(pid: int) -> bool:

@@ -24,7 +24,7 @@ _RECALLED = "        (as before; --forget-flags uses the defaults)"
 
 
 def describe_cluster(
-    where: ClusterDir, name: str, cluster: Assembly, nodes: str, outer: OuterProcess | None
+    directory: ClusterDir, name: str, cluster: Assembly, nodes: str, outer: OuterProcess | None
 ) -> RunningCluster:
     """Describe a cluster that has just become ready."""
     server, config = cluster.server, cluster.server.config
@@ -36,7 +36,7 @@ def describe_cluster(
         if server.insecure_port
         else "",
         listening=_list_endpoints(cluster),
-        kubeconfig=str(where.kubeconfig),
+        kubeconfig=str(directory.kubeconfig),
         components=list(cluster.config.components),
         started=time.time(),
         nodes=nodes,

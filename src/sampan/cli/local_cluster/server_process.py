@@ -117,14 +117,14 @@ def on_signals(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> N
 def _listen_failure(error: ListenError) -> CliError:
     kind = "secure" if error.is_secure else "insecure"
     port_flag, address_flag = f"--{kind}-port", "--bind-address" if error.is_secure else "--insecure-bind-address"
-    where = join_host_port(error.host, error.port)
+    address = join_host_port(error.host, error.port)
     if error.errno == errno.EADDRINUSE:
-        return PortInUseError(f"{port_flag}: {where} is in use; give another port")
+        return PortInUseError(f"{port_flag}: {address} is in use; give another port")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return CliError(f"{port_flag}: no permission to listen on {where}")
+        return CliError(f"{port_flag}: no permission to listen on {address}")
     if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-        return CliError(f"{address_flag}: {where} is not an address of this machine")
-    return CliError(f"{port_flag}: cannot listen on {where}: {error.strerror}")
+        return CliError(f"{address_flag}: {address} is not an address of this machine")
+    return CliError(f"{port_flag}: cannot listen on {address}: {error.strerror}")
 
 
 def _freeze_objects() -> None:

@@ -38,9 +38,9 @@ def hand_over(paths: Iterable[Path]) -> None:
         except OSError:
             continue
         try:
-            about = os.fstat(file)
-            is_own = stat.S_ISDIR(about.st_mode) or (stat.S_ISREG(about.st_mode) and about.st_nlink == 1)
-            if is_own and about.st_uid == 0:
+            status = os.fstat(file)
+            is_own = stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1)
+            if is_own and status.st_uid == 0:
                 os.fchown(file, user.pw_uid, user.pw_gid)
         finally:
             os.close(file)

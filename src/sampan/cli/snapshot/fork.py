@@ -27,16 +27,16 @@ def fork_command(new_name: str, data_dir: str | None, cluster: str | None, no_st
     The original may be running, and goes on. The fork has its objects, keys, images and volumes, a port and addresses
     of its own, and a SQLite store; pods of real nodes are restarted in it.
     """
-    where = require_cluster(select_cluster(data_dir, cluster))
+    directory = require_cluster(select_cluster(data_dir, cluster))
     target = cluster_dir(None, new_name)
     target.check()
     if target.is_cluster:
         raise CliError(f"NEW: {new_name} exists; `sampan down --name {new_name} --delete` removes it")
-    copy = partial(_fork, where, target)
-    if needs_user_namespace(where):
+    copy = partial(_fork, directory, target)
+    if needs_user_namespace(directory):
         if no_start:
             raise SystemExit(rootless.run_inside(copy, has_outgoing=False))
-        _run("snapshot", "fork", new_name, "--data-dir", str(where.path), "--no-start")
+        _run("snapshot", "fork", new_name, "--data-dir", str(directory.path), "--no-start")
     else:
         copy()
     if no_start:
@@ -51,7 +51,7 @@ def _run(*words: str) -> None:
         raise SystemExit(code)
 
 
-def _fork(where: ClusterDir, target: ClusterDir) -> None:
+def _fork(directory: ClusterDir, target: ClusterDir) -> None:
     began = time.monotonic()
     undo = target.make()
     lock = target.lock()
@@ -59,14 +59,14 @@ def _fork(where: ClusterDir, target: ClusterDir) -> None:
         raise CliError(f"NEW: {target.path} is in use by another process")
     is_done = False
     try:
-        copy_store(where, target.database)
+        copy_store(directory, target.database)
         store = describe_store(target.database)
-        manifest = describe(where, store)
+        manifest = describe(directory, store)
         relocate(target.database, manifest, target, drops_other_nodes=True)
-        write_flags(where.flags, target.flags, STORE_FLAGS | HOST_FLAGS)
-        images = copy_images(where.images, target.images)
-        volumes = copy_volumes(where.volumes, target.volumes)
-        copy_keys(where.pki, target.pki)
+        write_flags(directory.flags, target.flags, STORE_FLAGS | HOST_FLAGS)
+        images = copy_images(directory.images, target.images)
+        volumes = copy_volumes(directory.volumes, target.volumes)
+        copy_keys(directory.pki, target.pki)
         is_done = True
     finally:
         if not is_done:
@@ -75,7 +75,7 @@ def _fork(where: ClusterDir, target: ClusterDir) -> None:
     target.hand_over()
     took = time.monotonic() - began
     counts = f"{store.objects} objects, {len(images)} images, {len(volumes)} volumes"
-    click.echo(f"forked {where.name} to {target.name} in {took:.2f} s: {counts}")
+    click.echo(f"forked {directory.name} to {target.name} in {took:.2f} s: {counts}")
     if store.is_encrypted:
         flag = "--encryption-provider-config"
         raise CliError(f"objects are encrypted: `sampan up --name {target.name}` needs the {flag} of the original")

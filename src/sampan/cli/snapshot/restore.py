@@ -62,10 +62,10 @@ def restore_command(file: str, name: str | None, data_dir: str | None, replace: 
     """
     path = Path(file)
     manifest = _manifest(path)
-    where = cluster_dir(data_dir, name if name is not None else manifest.cluster)
-    _check_target(where, replace=replace)
+    directory = cluster_dir(data_dir, name if name is not None else manifest.cluster)
+    _check_target(directory, replace=replace)
     new_name = name if name is not None else manifest.cluster
-    restore = partial(_restore, path, where, new_name, data_dir, has_new_keys=new_keys)
+    restore = partial(_restore, path, directory, new_name, data_dir, has_new_keys=new_keys)
     if manifest.volumes and os.geteuid() != 0 and rootless.is_possible():  # volume files have several owners
         raise SystemExit(rootless.run_inside(restore, has_outgoing=False))
     restore()
@@ -79,42 +79,42 @@ def _manifest(path: Path) -> SnapshotManifest:
         raise CliError(f"{path}: {error}") from None
 
 
-def _check_target(where: ClusterDir, *, replace: bool) -> None:
-    where.check()
-    if where.is_joined:
-        raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster")
-    if where.is_cluster and not replace:
-        raise CliError(f"--name: {where.name} exists; --replace removes its data, or choose another --name")
+def _check_target(directory: ClusterDir, *, replace: bool) -> None:
+    directory.check()
+    if directory.is_joined:
+        raise CliError(f"--data-dir: {directory.path} is that of a node that joined a cluster")
+    if directory.is_cluster and not replace:
+        raise CliError(f"--name: {directory.name} exists; --replace removes its data, or choose another --name")
 
 
-def _restore(path: Path, where: ClusterDir, name: str, data_dir: str | None, *, has_new_keys: bool) -> None:
+def _restore(path: Path, directory: ClusterDir, name: str, data_dir: str | None, *, has_new_keys: bool) -> None:
     began = time.monotonic()
-    undo = where.make()
-    lock = where.lock()
+    undo = directory.make()
+    lock = directory.lock()
     if not lock.acquire(makes_file=True):
-        raise CliError(f"--name: {where.name} is running; `sampan down --name {where.name}` stops it")
+        raise CliError(f"--name: {directory.name} is running; `sampan down --name {directory.name}` stops it")
     is_done = False
     try:
-        with tempfile.TemporaryDirectory(dir=where.path, prefix=".state.db.") as scratch:
-            manifest = _unpack(path, Path(scratch), where, has_new_keys=has_new_keys)
-            where.replace_data(Path(scratch))
+        with tempfile.TemporaryDirectory(dir=directory.path, prefix=".state.db.") as scratch:
+            manifest = _unpack(path, Path(scratch), directory, has_new_keys=has_new_keys)
+            directory.replace_data(Path(scratch))
         is_done = True
     finally:
         if not is_done:
             undo()
         lock.release()
-    where.hand_over()
-    register_cluster(name, where.path)
+    directory.hand_over()
+    register_cluster(name, directory.path)
     click.echo(f"restored {name} from {path} in {time.monotonic() - began:.2f} s")
     for line in contents(manifest):
         click.echo(f"  {line}")
-    click.echo(f"  start     {up_command(where, data_dir)}")
+    click.echo(f"  start     {up_command(directory, data_dir)}")
 
 
-def _unpack(path: Path, scratch: Path, where: ClusterDir, *, has_new_keys: bool) -> SnapshotManifest:
+def _unpack(path: Path, scratch: Path, directory: ClusterDir, *, has_new_keys: bool) -> SnapshotManifest:
     try:
         with open_file(path) as stream:
-            manifest = read_archive(stream, scratch, most_bytes=free_bytes(scratch))
+            manifest = read_archive(stream, scratch, max_bytes=free_bytes(scratch))
         if not (scratch / STORE).exists() or not (scratch / "pki").is_dir():
             raise SnapshotError("it has no objects or no keys")
         is_encrypted = describe_store(scratch / STORE).is_encrypted
@@ -129,7 +129,7 @@ def _unpack(path: Path, scratch: Path, where: ClusterDir, *, has_new_keys: bool)
             raise CliError(f"--new-keys: objects of {path} are encrypted, and tokens in them cannot be removed")
         shutil.rmtree(scratch / "pki")  # the next start makes new ones
         remove_tokens(scratch / STORE)
-    relocate(scratch / STORE, manifest, where, drops_other_nodes=False)
+    relocate(scratch / STORE, manifest, directory, drops_other_nodes=False)
     for name, mode in (("images", 0o711), ("volumes", 0o700)):
         if (scratch / name).is_dir():
             (scratch / name).chmod(mode)
@@ -149,11 +149,11 @@ def write_flags(source: Path, target: Path, dropped: Collection[str]) -> None:
     write_private(target, msgspec.json.encode({key: value for key, value in values.items() if key not in dropped}))
 
 
-def relocate(store: Path, manifest: SnapshotManifest, where: ClusterDir, *, drops_other_nodes: bool) -> None:
+def relocate(store: Path, manifest: SnapshotManifest, directory: ClusterDir, *, drops_other_nodes: bool) -> None:
     """Adapt the objects of a copied store to the data directory of the new cluster."""
     relocation = Relocation(
         old_volumes=manifest.volume_root,
-        new_volumes=str(where.volumes),
+        new_volumes=str(directory.volumes),
         local_nodes=manifest.local_nodes,
         drops_other_nodes=drops_other_nodes,
     )
@@ -162,8 +162,8 @@ def relocate(store: Path, manifest: SnapshotManifest, where: ClusterDir, *, drop
         Path(f"{store}{suffix}").unlink(missing_ok=True)
 
 
-def up_command(where: ClusterDir, data_dir: str | None) -> str:
-    return f"sampan up --name {where.name}" + (f" --data-dir {data_dir}" if data_dir is not None else "")
+def up_command(directory: ClusterDir, data_dir: str | None) -> str:
+    return f"sampan up --name {directory.name}" + (f" --data-dir {data_dir}" if data_dir is not None else "")
 
 
 def free_bytes(path: Path) -> int:

@@ -59,49 +59,49 @@ def save_command(
     stop the cluster if that matters. Only you can read the file, which has the keys and secrets of the cluster. Without
     FILE it goes to the directory that `sampan snapshot ls` lists.
     """
-    where = require_cluster(select_cluster(data_dir, cluster))
-    target = Path(file).absolute() if file is not None else _default_file(where)
+    directory = require_cluster(select_cluster(data_dir, cluster))
+    target = Path(file).absolute() if file is not None else _default_file(directory)
     if target.exists() and not force:
         raise CliError(f"{target} exists; --force replaces it")
-    save = partial(_save, where, target, has_images=not no_images, has_volumes=not no_volumes)
-    if not no_volumes and needs_user_namespace(where):
+    save = partial(_save, directory, target, has_images=not no_images, has_volumes=not no_volumes)
+    if not no_volumes and needs_user_namespace(directory):
         raise SystemExit(rootless.run_inside(save, has_outgoing=False))
     save()
 
 
-def needs_user_namespace(where: ClusterDir) -> bool:
+def needs_user_namespace(directory: ClusterDir) -> bool:
     """Whether files of the cluster may belong to other users of the user namespace in which its pods run."""
-    return os.geteuid() != 0 and where.volumes.is_dir() and rootless.is_possible()
+    return os.geteuid() != 0 and directory.volumes.is_dir() and rootless.is_possible()
 
 
-def _default_file(where: ClusterDir) -> Path:
+def _default_file(directory: ClusterDir) -> Path:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return snapshots_directory() / f"{where.name}-{moment}.tar"
+    return snapshots_directory() / f"{directory.name}-{moment}.tar"
 
 
-def _save(where: ClusterDir, target: Path, *, has_images: bool, has_volumes: bool) -> None:
+def _save(directory: ClusterDir, target: Path, *, has_images: bool, has_volumes: bool) -> None:
     began = time.monotonic()
     if target.parent == snapshots_directory():
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         hand_over([target.parent])
-    with copied_store(where) as store:
-        manifest = describe(where, describe_store(store))
+    with copied_store(directory) as store:
+        manifest = describe(directory, describe_store(store))
         if has_images:
-            manifest.images = image_names(where.images)
-        if has_volumes and where.volumes.is_dir():
-            manifest.volumes = sorted(entry.name for entry in os.scandir(where.volumes) if entry.is_dir())
-            manifest.skipped = count_skipped(where.volumes)
-        _write(where, target, manifest, store, has_images=has_images, has_volumes=has_volumes)
+            manifest.images = image_names(directory.images)
+        if has_volumes and directory.volumes.is_dir():
+            manifest.volumes = sorted(entry.name for entry in os.scandir(directory.volumes) if entry.is_dir())
+            manifest.skipped = count_skipped(directory.volumes)
+        _write(directory, target, manifest, store, has_images=has_images, has_volumes=has_volumes)
     hand_over([target])
     took = time.monotonic() - began
-    click.echo(f"saved {where.name} to {target}")
+    click.echo(f"saved {directory.name} to {target}")
     for line in [*contents(manifest), f"size      {size_text(target.stat().st_size)}, written in {took:.2f} s"]:
         click.echo(f"  {line}")
     click.echo(f"  restore   sampan snapshot restore {target} --name NAME")
 
 
 def _write(
-    where: ClusterDir, target: Path, manifest: SnapshotManifest, store: Path, *, has_images: bool, has_volumes: bool
+    directory: ClusterDir, target: Path, manifest: SnapshotManifest, store: Path, *, has_images: bool, has_volumes: bool
 ) -> None:
     """Write the snapshot to a temporary file, and rename it to `target` when it is complete."""
     try:
@@ -110,7 +110,7 @@ def _write(
                 new.stream,
                 manifest,
                 store=store,
-                directory=where.path,
+                directory=directory.path,
                 has_images=has_images,
                 has_volumes=has_volumes,
             )
@@ -131,44 +131,44 @@ def contents(manifest: SnapshotManifest) -> list[str]:
     return lines
 
 
-def _names(names: list[str], most: int = 3) -> str:
-    shown = [name if len(name) <= 45 else f"…{name[-44:]}" for name in names[:most]]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+def _names(names: list[str], maximum: int = 3) -> str:
+    shown = [name if len(name) <= 45 else f"…{name[-44:]}" for name in names[:maximum]]
+    more = f" and {len(names) - maximum} more" if len(names) > maximum else ""
     return f"{len(names)}: " + "\n            ".join(shown) + more
 
 
-def require_cluster(where: ClusterDir) -> ClusterDir:
+def require_cluster(directory: ClusterDir) -> ClusterDir:
     """Return the cluster if it exists and can be copied. Raise CliError otherwise."""
-    if where.is_joined:
-        raise CliError(f"{where.path} is that of a node that joined a cluster; save the cluster where its store is")
-    if not where.is_cluster:
-        if os.path.exists(where.path) and where.is_unreadable:
-            raise CliError(f"--data-dir: cannot read {where.path}: Permission denied")
-        raise CliError(f"--name: there is no cluster in {where.path}; `sampan status` lists the clusters")
-    if not os.access(where.pki, os.R_OK | os.X_OK):
-        raise CliError(f"--data-dir: cannot read {where.pki}: the keys are root's; use sudo")
-    return where
+    if directory.is_joined:
+        raise CliError(f"{directory.path} is that of a node that joined a cluster; save the cluster where its store is")
+    if not directory.is_cluster:
+        if os.path.exists(directory.path) and directory.is_unreadable:
+            raise CliError(f"--data-dir: cannot read {directory.path}: Permission denied")
+        raise CliError(f"--name: there is no cluster in {directory.path}; `sampan status` lists the clusters")
+    if not os.access(directory.pki, os.R_OK | os.X_OK):
+        raise CliError(f"--data-dir: cannot read {directory.pki}: the keys are root's; use sudo")
+    return directory
 
 
 @contextmanager
-def copied_store(where: ClusterDir) -> Iterator[Path]:
+def copied_store(directory: ClusterDir) -> Iterator[Path]:
     """Provide a copy of the store at one revision, in a file that is removed at the end of the block."""
-    with tempfile.TemporaryDirectory(dir=where.path, prefix=".state.db.") as scratch:
+    with tempfile.TemporaryDirectory(dir=directory.path, prefix=".state.db.") as scratch:
         copy = Path(scratch) / "state.db"
-        copy_store(where, copy)
+        copy_store(directory, copy)
         yield copy
 
 
-def copy_store(where: ClusterDir, target: Path) -> None:
-    note = where.read_note_if_running()
+def copy_store(directory: ClusterDir, target: Path) -> None:
+    note = directory.read_note_if_running()
     if note is not None and note.store != "sqlite":
         build_store_file(_entries(note), target, event_ttl_s=_EVENT_TTL_S)
         target.with_name(f"{target.name}.lock").unlink(missing_ok=True)
-    elif where.database.exists():
-        copy_store_file(where.database, target)
+    elif directory.database.exists():
+        copy_store_file(directory.database, target)
     else:
         raise CliError(
-            f"{where.path} has no store: the objects of a cluster in memory or etcd are copied while it runs"
+            f"{directory.path} has no store: the objects of a cluster in memory or etcd are copied while it runs"
         )
 
 
@@ -188,22 +188,22 @@ def _decode_entry(line: dict[str, str]) -> KeyValue:
     return KeyValue(key=line["key"], value=b64decode(line["value"]), revision=0, create_revision=0)
 
 
-def describe(where: ClusterDir, store: StoreSummary) -> SnapshotManifest:
+def describe(directory: ClusterDir, store: StoreSummary) -> SnapshotManifest:
     """Describe a cluster, without its images and volumes."""
     return SnapshotManifest(
         format=FORMAT,
-        cluster=where.name,
+        cluster=directory.name,
         version=__version__,
         created=time.time(),
         store_format=store.format,
         revision=store.revision,
         objects=store.objects,
-        volume_root=str(where.volumes),
-        local_nodes=local_nodes(where),
+        volume_root=str(directory.volumes),
+        local_nodes=local_nodes(directory),
     )
 
 
-def local_nodes(where: ClusterDir) -> list[str]:
+def local_nodes(cluster_directory: ClusterDir) -> list[str]:
     """Return the real nodes that the cluster runs in its own process."""
-    directory = where.path / "nodes"
+    directory = cluster_directory.path / "nodes"
     return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir()) if directory.is_dir() else []

@@ -30,13 +30,13 @@ def command(data_dir: str | None, name: str | None, output: str) -> None:
     """
     is_selected = data_dir is not None or name is not None
     if is_selected:
-        where = find_cluster(data_dir, DEFAULT_NAME if name is None else name)
-        if not where.is_cluster:
-            _refuse(where, data_dir)
-        clusters = [where]
+        directory = find_cluster(data_dir, DEFAULT_NAME if name is None else name)
+        if not directory.is_cluster:
+            _refuse(directory, data_dir)
+        clusters = [directory]
     else:
         clusters = list(list_clusters())
-    reports = [cluster_report(where, is_detailed=len(clusters) == 1) for where in clusters]
+    reports = [cluster_report(directory, is_detailed=len(clusters) == 1) for directory in clusters]
     if output == "json":
         click.echo(as_json([report.value() for report in reports]))
     else:
@@ -55,11 +55,11 @@ def _lines(reports: list[ClusterReport]) -> list[str]:
     return [*lines, "", "sampan status --name NAME shows one of them in detail."]
 
 
-def _refuse(where: ClusterDir, data_dir: str | None) -> None:
+def _refuse(directory: ClusterDir, data_dir: str | None) -> None:
     flag = "--name" if data_dir is None else "--data-dir"
-    if os.path.exists(where.path) and where.is_unreadable:
-        raise CliError(f"{flag}: cannot read {where.path}: Permission denied")
-    raise CliError(f"{flag}: there is no cluster in {where.path}")
+    if os.path.exists(directory.path) and directory.is_unreadable:
+        raise CliError(f"{flag}: cannot read {directory.path}: Permission denied")
+    raise CliError(f"{flag}: there is no cluster in {directory.path}")
 
 
 __all__ = ["command"]

@@ -94,32 +94,32 @@ def _camel_case(name: str) -> str:
     return first + "".join(_UNITS.get(word, word.capitalize()) for word in others)
 
 
-def cluster_report(where: ClusterDir, *, is_detailed: bool) -> ClusterReport:
+def cluster_report(directory: ClusterDir, *, is_detailed: bool) -> ClusterReport:
     """Return the report of a cluster. Only a detailed report sends requests to the API server."""
-    report = ClusterReport(where.name, "stopped", str(where.path))
-    if where.is_unreadable:
+    report = ClusterReport(directory.name, "stopped", str(directory.path))
+    if directory.is_unreadable:
         report.state = "unreadable"
         return report
     try:
-        note = where.read_note_if_running()
+        note = directory.read_note_if_running()
     except CliError:
         note = None
-    report.joined = _describe_join(where)
-    report.data_problem = data_problem(where)
+    report.joined = _describe_join(directory)
+    report.data_problem = data_problem(directory)
     if note is None:
-        if (last_note := where.read_note()) is not None:
+        if (last_note := directory.read_note()) is not None:
             report.state, report.name = "killed", last_note.name
-            report.remaining_pods = _find_remaining_pods(where)
+            report.remaining_pods = _find_remaining_pods(directory)
         if is_detailed:
-            _add_disk(report, where)
-            _add_certificates(report, where)
+            _add_disk(report, directory)
+            _add_certificates(report, directory)
             report.warnings = warnings(report)
         return report
     _add_note(report, note)
     if is_detailed:
-        _add_disk(report, where)
-        _add_certificates(report, where)
-        if not where.is_joined:
+        _add_disk(report, directory)
+        _add_certificates(report, directory)
+        if not directory.is_joined:
             _add_api(report, note)
         report.unreachable_etcd_members = _find_unreachable(_etcd_members(report.store))
         report.warnings = warnings(report)
@@ -137,46 +137,46 @@ def _add_note(report: ClusterReport, note: RunningCluster) -> None:
     report.warnings += [note.pods_warning] if note.pods_warning else []
 
 
-def _describe_join(where: ClusterDir) -> str:
-    if not where.is_joined:
+def _describe_join(directory: ClusterDir) -> str:
+    if not directory.is_joined:
         return ""
     from sampan.cluster.join.record import read_record
 
-    record = read_record(where.join_record)
+    record = read_record(directory.join_record)
     return f"{record.node} of {record.server}" if record is not None else ""
 
 
-def _add_disk(report: ClusterReport, where: ClusterDir) -> None:
+def _add_disk(report: ClusterReport, directory: ClusterDir) -> None:
     try:
-        report.free_bytes = shutil.disk_usage(where.path).free
+        report.free_bytes = shutil.disk_usage(directory.path).free
         if report.store == "sqlite":
-            files = (where.database, where.path / "state.db-wal")
+            files = (directory.database, directory.path / "state.db-wal")
             report.store_bytes = sum(file.stat().st_size for file in files if file.exists())
     except OSError as error:
-        report.warnings.append(f"cannot read {where.path}: {error.strerror}")
+        report.warnings.append(f"cannot read {directory.path}: {error.strerror}")
 
 
-def _find_remaining_pods(where: ClusterDir) -> dict[str, str]:
+def _find_remaining_pods(directory: ClusterDir) -> dict[str, str]:
     """Return the nodes of a killed cluster whose pods have not been stopped. Only their owner can see them."""
     from sampan.cluster.nodes.abandoned_node import abandoned_runtime
 
     try:
-        directories = sorted(path for path in (where.path / "nodes").iterdir() if path.is_dir())
+        directories = sorted(path for path in (directory.path / "nodes").iterdir() if path.is_dir())
         records = {path.name: abandoned_runtime(path) for path in directories}
     except OSError:
         return {}
     return {name: record.runtime for name, record in records.items() if record is not None}
 
 
-def _add_certificates(report: ClusterReport, where: ClusterDir) -> None:
+def _add_certificates(report: ClusterReport, directory: ClusterDir) -> None:
     """Add the time until the first certificate expires. On a joined node, it is one of the kubelet, not the CA."""
     try:
-        if where.is_joined:
-            paths = {title: where.pki / f"kubelet-{title}-current.pem" for title in ("client", "server")}
+        if directory.is_joined:
+            paths = {title: directory.pki / f"kubelet-{title}-current.pem" for title in ("client", "server")}
             report.certificates = {title: _read_expiry_s(path) for title, path in paths.items() if path.exists()}
             ends = list(report.certificates.values())
         else:
-            ends = [_read_expiry_s(path) for path in where.pki.glob("*.crt")]
+            ends = [_read_expiry_s(path) for path in directory.pki.glob("*.crt")]
     except (OSError, ValueError):  # keys and certificates of a cluster started with sudo are readable only by root
         return
     report.certificate_expires_s = min(ends, default=0.0)

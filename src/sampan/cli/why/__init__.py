@@ -54,7 +54,7 @@ _DISRUPTIONS = tuple(f"{reason}:" for reason in EVENT_REASONS)
     "--output",
     default="",
     metavar="FORM",
-    help="Output format: wide shows every plug-in and node, json prints everything.",
+    help="Output format: wide shows every plugin and node, json prints everything.",
 )
 @click.option(
     "--scheduler",
@@ -160,8 +160,8 @@ class PodExplainer:
             click.echo(as_json(explanation.value(scheduling)))
             return
         self._start_section()
-        where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
-        click.echo(f"pod {explanation.pod} is {explanation.state}{where}")
+        node_text = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
+        click.echo(f"pod {explanation.pod} is {explanation.state}{node_text}")
         _echo_details(explanation.disruption)
         _echo_details(lacks)
         self._print(scheduling)
@@ -308,5 +308,5 @@ async def _simulate_async(access: Access, value: Mapping[str, Any], limit: int) 
     async with HttpTransport(access) as transport:
         scheduler = make_scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
         async with scheduler.synced():
-            explanation = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
+            explanation = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), max_nodes=limit)
     return msgspec.json.decode(msgspec.json.encode(explanation))

@@ -77,7 +77,7 @@ def _queue(explanation: Explained) -> list[str]:
     text = f"in the queue for {since} ({waiting['queue']})"
     plugins = waiting.get("plugins") or []
     if plugins:
-        text += f"; retried when an event concerns the plug-ins {', '.join(plugins)}"
+        text += f"; retried when an event concerns the plugins {', '.join(plugins)}"
     return wrap(text)
 
 
@@ -98,7 +98,7 @@ def _heading(explanation: Explained) -> str:
 
 
 def _scores(explanation: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
-    """Return a table of weighted scores. In the default output plug-ins that give all nodes the same score are
+    """Return a table of weighted scores. In the default output plugins that give all nodes the same score are
     omitted."""
     columns = [(entry["plugin"], entry["weight"]) for entry in nodes[0].get("scores", [])]
     if not is_wide and len(nodes) > 1:
@@ -199,7 +199,7 @@ def _omission_lines(explanation: Explained, shown: int, is_wide: bool) -> list[s
     refusing = {refusal["plugin"] for node in explanation.get("nodes", ()) for refusal in node.get("refusals", ())}
     passed = [plugin for plugin in explanation.get("filters", ()) if plugin not in refusing]
     if passed:
-        texts += ["", *wrap(f"plug-ins that reject no node: {', '.join(passed)}")]
+        texts += ["", *wrap(f"plugins that reject no node: {', '.join(passed)}")]
     return texts
 
 
@@ -213,4 +213,4 @@ def _matrix(explanation: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[
         refusing = {refusal["plugin"] for refusal in node.get("refusals", ())}
         rows.append([node["name"], *("no" if plugin in refusing else "ok" for plugin in filters)])
     skipped = explanation.get("skipped", [])
-    return ["", *table_lines(rows), *([f"plug-ins that did not apply: {', '.join(skipped)}"] if skipped else [])]
+    return ["", *table_lines(rows), *([f"plugins that did not apply: {', '.join(skipped)}"] if skipped else [])]

@@ -179,8 +179,8 @@ def _read_cgroups() -> tuple[str, list[str]]:
         return "cgroup v2", controllers
     mounts = [line.split() for line in _text("/proc/self/mounts").splitlines()]
     options = [word for mount in mounts if mount[2] == "cgroup" for word in mount[3].split(",")]
-    known = [line.split()[0] for line in _text("/proc/cgroups").splitlines() if not line.startswith("#")]
-    mounted = ["io" if name == "blkio" else name for name in known if name in options]
+    known_controllers = [line.split()[0] for line in _text("/proc/cgroups").splitlines() if not line.startswith("#")]
+    mounted = ["io" if name == "blkio" else name for name in known_controllers if name in options]
     return ("cgroup v1" if mounted else ""), mounted
 
 

@@ -85,7 +85,7 @@ class NodeProxies:
         self._host_turn = asyncio.Lock()
         """Held by the node that runs the proxy in the network namespace of the machine."""
         self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
-        self._ports = LocalhostPorts(namespace=machine, events=self._events, where="the machine")
+        self._ports = LocalhostPorts(namespace=machine, events=self._events, place="the machine")
         self._listen_addresses: dict[str, list[tuple[str, int]]] = {}
         self._running = AsyncExitStack()
 

@@ -30,7 +30,7 @@ class NodesConfig:
     endpoint: str = ""
     """The socket of a container engine."""
     stages: Path | None = None
-    """The stage file, which defines the behaviour of hollow pods."""
+    """The stage file, which defines the behavior of hollow pods."""
     has_events: bool = True
     """Whether hollow nodes create events."""
     root: Path | None = None

@@ -120,12 +120,12 @@ class _ArchiveWriter:
 
     def add_file(self, name: str, path: Path | str, *, dir_fd: int | None = None, is_private: bool = False) -> None:
         with open_file(path, dir_fd=dir_fd) as file:
-            about = os.fstat(file.fileno())
-            info = _info(name, about)
-            info.size = about.st_size
+            status = os.fstat(file.fileno())
+            info = _info(name, status)
+            info.size = status.st_size
             if is_private:
                 info.mode, info.uid, info.gid = 0o600, 0, 0
-            reader = _ExactReader(file, about.st_size)
+            reader = _ExactReader(file, status.st_size)
             self._tar.addfile(info, reader)
         self.checksums[name] = reader.digest
 
@@ -143,10 +143,10 @@ class _ArchiveWriter:
                     self.add_file(path, entry.name, dir_fd=entry.directory)
 
 
-def _info(name: str, about: os.stat_result) -> tarfile.TarInfo:
+def _info(name: str, status: os.stat_result) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.mode, info.mtime = stat.S_IMODE(about.st_mode), int(about.st_mtime)
-    info.uid, info.gid = about.st_uid, about.st_gid
+    info.mode, info.mtime = stat.S_IMODE(status.st_mode), int(status.st_mtime)
+    info.uid, info.gid = status.st_uid, status.st_gid
     return info
 
 
@@ -194,14 +194,14 @@ def read_manifest(stream: IO[bytes]) -> SnapshotManifest:
     raise SnapshotError("it is not a snapshot: the file is empty")
 
 
-def read_archive(stream: IO[bytes], target: Path, *, most_bytes: int) -> SnapshotManifest:
+def read_archive(stream: IO[bytes], target: Path, *, max_bytes: int) -> SnapshotManifest:
     """Unpack a snapshot into an empty directory that only this user can enter, and check it. Raise SnapshotError for an
-    entry that does not belong in a snapshot, for more than `most_bytes` of content, and for a file whose checksum is
+    entry that does not belong in a snapshot, for more than `max_bytes` of content, and for a file whose checksum is
     wrong. In that case the caller has to remove the directory.
     """
     try:
         with opened_root(target) as root:
-            return _Unpacker(root, most_bytes).unpack(TarReader(stream))
+            return _Unpacker(root, max_bytes).unpack(TarReader(stream))
     except BadImage as error:
         raise SnapshotError(str(error)) from None
 
@@ -214,9 +214,9 @@ def _read_manifest_entry(reader: TarReader, entry: TarEntry) -> tuple[SnapshotMa
     return decode_manifest(content), hashlib.sha256(content).hexdigest()
 
 
-def _content(reader: TarReader, entry: TarEntry, most: int) -> bytes:
-    if entry.size > most:
-        raise SnapshotError(f"{entry.name} is larger than {most} bytes")
+def _content(reader: TarReader, entry: TarEntry, maximum: int) -> bytes:
+    if entry.size > maximum:
+        raise SnapshotError(f"{entry.name} is larger than {maximum} bytes")
     return b"".join(data for _, data in _data(reader, entry))
 
 
@@ -227,8 +227,8 @@ def _data(reader: TarReader, entry: TarEntry) -> Iterator[tuple[int, bytes]]:
 
 
 class _Unpacker:
-    def __init__(self, root: RootDirectory, most_bytes: int) -> None:
-        self._root, self._most_bytes = root, most_bytes
+    def __init__(self, root: RootDirectory, max_bytes: int) -> None:
+        self._root, self._max_bytes = root, max_bytes
         self._written = 0
         self._checksums: dict[str, str] = {}
         self._directories: list[TarEntry] = []
@@ -302,8 +302,8 @@ class _Unpacker:
 
     def _add_file(self, reader: TarReader, entry: TarEntry) -> None:
         self._written += entry.size
-        if self._written > self._most_bytes:
-            raise SnapshotError(f"it has more than {self._most_bytes} bytes of data, which do not fit on the disk")
+        if self._written > self._max_bytes:
+            raise SnapshotError(f"it has more than {self._max_bytes} bytes of data, which do not fit on the disk")
         with self._parent(entry) as (parent, name):
             try:
                 file = os.open(name, _WRITE, 0o600, dir_fd=parent)

@@ -166,8 +166,8 @@ def _copy_file(
         os.close(old)
 
 
-def _set_attributes(target: int, about: os.stat_result) -> None:
+def _set_attributes(target: int, status: os.stat_result) -> None:
     if os.geteuid() == 0:
-        os.chown(target, about.st_uid, about.st_gid)
-    os.chmod(target, stat.S_IMODE(about.st_mode))
-    os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
+        os.chown(target, status.st_uid, status.st_gid)
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))

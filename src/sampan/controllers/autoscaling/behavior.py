@@ -115,10 +115,10 @@ class ScaleEvents:
         """Record a scaling event. Nothing is recorded without a behavior, since only its policies read the events."""
         if behavior is None:
             return
-        kept, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
+        history, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
         longest_s = max((policy.periodSeconds for policy in _policies(rules)), default=0)
-        kept[:] = [change for change in kept if change.time >= now - longest_s]
-        kept.append(ScaleEvent(now, abs(after - before)))
+        history[:] = [change for change in history if change.time >= now - longest_s]
+        history.append(ScaleEvent(now, abs(after - before)))
 
     def replicas_at_start(self, current: int, period_s: int, now: float) -> int:
         """Return the number of replicas `period_s` seconds ago, from the current number and the scaling events
@@ -126,11 +126,11 @@ class ScaleEvents:
         return current - _sum_changes(self.up, period_s, now) + _sum_changes(self.down, period_s, now)
 
 
-def limit_replicas(current: int, desired: int, least: int, most: int) -> LimitedReplicas:
+def limit_replicas(current: int, desired: int, minimum: int, maximum: int) -> LimitedReplicas:
     fastest = max(_FASTEST * current, _ALWAYS_ALLOWED)
-    limit, condition = (fastest, _SCALE_UP_LIMIT) if most > fastest else (most, _TOO_MANY_REPLICAS)
-    if desired < least:
-        return LimitedReplicas(least, *_TOO_FEW_REPLICAS)
+    limit, condition = (fastest, _SCALE_UP_LIMIT) if maximum > fastest else (maximum, _TOO_MANY_REPLICAS)
+    if desired < minimum:
+        return LimitedReplicas(minimum, *_TOO_FEW_REPLICAS)
     return LimitedReplicas(limit, *condition) if desired > limit else LimitedReplicas(desired, *_DESIRED_WITHIN_RANGE)
 
 
@@ -140,18 +140,18 @@ def limit_replicas_with_behavior(
     *,
     current: int,
     desired: int,
-    least: int,
-    most: int,
+    minimum: int,
+    maximum: int,
     now: float,
 ) -> LimitedReplicas:
     if desired > current:
         fastest = max(_compute_scale_up_limit(behavior.scaleUp, changes, current, now), current)
-        limit, condition = (fastest, _SCALE_UP_LIMIT) if most > fastest else (most, _TOO_MANY_REPLICAS)
+        limit, condition = (fastest, _SCALE_UP_LIMIT) if maximum > fastest else (maximum, _TOO_MANY_REPLICAS)
         if desired > limit:
             return LimitedReplicas(limit, *condition)
     elif desired < current:
         fastest = min(_compute_scale_down_limit(behavior.scaleDown, changes, current, now), current)
-        limit, condition = (fastest, _SCALE_DOWN_LIMIT) if least < fastest else (least, _TOO_FEW_REPLICAS)
+        limit, condition = (fastest, _SCALE_DOWN_LIMIT) if minimum < fastest else (minimum, _TOO_FEW_REPLICAS)
         if desired < limit:
             return LimitedReplicas(limit, *condition)
     return LimitedReplicas(desired, *_DESIRED_WITHIN_RANGE)
@@ -164,7 +164,7 @@ def _compute_scale_up_limit(rules: HPAScalingRules | None, changes: ScaleEvents,
             return start + policy.value
         return math.ceil(start * (1 + policy.value / 100))
 
-    return _select_limit(rules, current, compute_max_replicas, least_change=min, most_change=max)
+    return _select_limit(rules, current, compute_max_replicas, min_change=min, max_change=max)
 
 
 def _compute_scale_down_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
@@ -174,7 +174,7 @@ def _compute_scale_down_limit(rules: HPAScalingRules | None, changes: ScaleEvent
             return start - policy.value
         return int(start * (1 - policy.value / 100))
 
-    return _select_limit(rules, current, compute_min_replicas, least_change=max, most_change=min)
+    return _select_limit(rules, current, compute_min_replicas, min_change=max, max_change=min)
 
 
 def _select_limit(
@@ -182,13 +182,13 @@ def _select_limit(
     current: int,
     limit: Callable[[HPAScalingPolicy], int],
     *,
-    least_change: Callable[[list[int]], int],
-    most_change: Callable[[list[int]], int],
+    min_change: Callable[[list[int]], int],
+    max_change: Callable[[list[int]], int],
 ) -> int:
     limits = [limit(policy) for policy in _policies(rules)]
     if not limits or rules is None or rules.selectPolicy == "Disabled":
         return current
-    return least_change(limits) if rules.selectPolicy == "Min" else most_change(limits)
+    return min_change(limits) if rules.selectPolicy == "Min" else max_change(limits)
 
 
 def _policies(rules: HPAScalingRules | None) -> Sequence[HPAScalingPolicy]:

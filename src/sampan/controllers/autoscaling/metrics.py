@@ -99,9 +99,9 @@ class ApiMetrics:
             raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}") from None
         return f"namespaces/{namespace}/{resource.qualified}/{described.name}"
 
-    async def _fetch_custom_metrics(self, rest: str, about: str, **parameters: str) -> list[Mapping[str, Any]]:
+    async def _fetch_custom_metrics(self, path_suffix: str, subject: str, **parameters: str) -> list[Mapping[str, Any]]:
         version = await self._custom_version()
-        return await self._items("custom", f"/apis/{_CUSTOM}/{version}/{rest}", about, **parameters)
+        return await self._items("custom", f"/apis/{_CUSTOM}/{version}/{path_suffix}", subject, **parameters)
 
     async def _custom_version(self) -> str:
         try:
@@ -119,9 +119,9 @@ class ApiMetrics:
             "unable to fetch metrics from custom metrics API: no known available metric versions found"
         )
 
-    async def _items(self, api: str, path: str, about: str, **parameters: str) -> list[Mapping[str, Any]]:
+    async def _items(self, api: str, path: str, subject: str, **parameters: str) -> list[Mapping[str, Any]]:
         try:
-            document = await self._read(path, about, **parameters)
+            document = await self._read(path, subject, **parameters)
         except (errors.ApiError, ConnectionFailed) as error:
             raise MetricsUnavailable(f"unable to fetch metrics from {api} metrics API: {error}") from None
         items: list[Mapping[str, Any]] = document.get("items") or []
@@ -129,14 +129,14 @@ class ApiMetrics:
             raise MetricsUnavailable(f"no metrics returned from {api} metrics API")
         return items
 
-    async def _read(self, path: str, about: str, **parameters: str) -> Mapping[str, Any]:
+    async def _read(self, path: str, subject: str, **parameters: str) -> Mapping[str, Any]:
         query = [(key, value) for key, value in parameters.items() if value]
         try:
             response = await self._client.send(Request(method="GET", path=path, query=query, headers=_JSON))
         except errors.NotFound as error:
             if "(get " in str(error) or error.details.get("name"):
                 raise
-            raise errors.NotFound(f"the server could not find the requested resource (get {about})") from None
+            raise errors.NotFound(f"the server could not find the requested resource (get {subject})") from None
         document: Mapping[str, Any] = json.read_any(response.body())
         return document
 

@@ -53,8 +53,8 @@ class _PrefixedError(MetricsUnavailable):
     """An error whose message has a prefix in the summary event. The event of the metric and the condition show only
     `detail`, which is without the prefix."""
 
-    def __init__(self, what: str, detail: str) -> None:
-        super().__init__(f"{what}: {detail}" if what else detail)
+    def __init__(self, subject: str, detail: str) -> None:
+        super().__init__(f"{subject}: {detail}" if subject else detail)
         self.detail = detail
 
 

@@ -153,7 +153,7 @@ class AutoscalerReconciler:
     async def _decide_replicas(self, scale: Scale) -> tuple[int, str]:
         """Return the desired number of replicas and the reason for it."""
         spec, current = self._hpa.spec, scale.spec.replicas
-        least = 1 if spec.minReplicas is None else spec.minReplicas
+        minimum = 1 if spec.minReplicas is None else spec.minReplicas
         if current == 0:
             message = "scaling is disabled since the replica count of the target is zero"
             self._set_condition(ACTIVE, False, "ScalingDisabled", message)
@@ -161,29 +161,40 @@ class AutoscalerReconciler:
             return 0, ""
         if current > spec.maxReplicas:
             return spec.maxReplicas, "Current number of replicas above Spec.MaxReplicas"
-        if current < least:
-            return least, "Current number of replicas below Spec.MinReplicas"
-        return await self._evaluate_metrics(scale, least)
+        if current < minimum:
+            return minimum, "Current number of replicas below Spec.MinReplicas"
+        return await self._evaluate_metrics(scale, minimum)
 
-    async def _evaluate_metrics(self, scale: Scale, least: int) -> tuple[int, str]:
+    async def _evaluate_metrics(self, scale: Scale, minimum: int) -> tuple[int, str]:
         current = scale.spec.replicas
         proposal = await self._proposal(scale)
         desired = max(proposal.replicas, 0)
         reason = f"{proposal.metric if desired else ''} above target" if desired > current else ""
         if desired < current:
             reason = "All metrics below target"
-        return self._apply_behavior(current, desired, least), reason
+        return self._apply_behavior(current, desired, minimum), reason
 
-    def _apply_behavior(self, current: int, recommended: int, least: int) -> int:
+    def _apply_behavior(self, current: int, recommended: int, minimum: int) -> int:
         """Return the recommendation after stabilization and limits, and set the conditions that explain it."""
-        behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._monotonic
+        behavior, maximum, memory, now = (
+            self._hpa.spec.behavior,
+            self._hpa.spec.maxReplicas,
+            self._memory,
+            self._monotonic,
+        )
         if behavior is None:
             stable = memory.recommendations.stabilize(recommended, now)
-            limited = limit_replicas(current, stable.replicas, least, most)
+            limited = limit_replicas(current, stable.replicas, minimum, maximum)
         else:
             stable = memory.recommendations.stabilize_with_behavior(behavior, current, recommended, now)
             limited = limit_replicas_with_behavior(
-                behavior, memory.changes, current=current, desired=stable.replicas, least=least, most=most, now=now
+                behavior,
+                memory.changes,
+                current=current,
+                desired=stable.replicas,
+                minimum=minimum,
+                maximum=maximum,
+                now=now,
             )
         self._set_condition(ABLE, True, stable.reason, stable.message)
         self._set_condition(LIMITED, limited.replicas != stable.replicas, limited.reason, limited.message)

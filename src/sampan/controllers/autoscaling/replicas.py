@@ -140,11 +140,11 @@ def estimate_by_utilization(
     situation: ScalingInputs, metrics: PodMetrics, target: int, resource: str, container: str
 ) -> ReplicaEstimate:
     """Calculate replicas for a target utilization in percent of the pods' requests."""
-    kept, groups = _select_samples(situation, metrics, resource)
+    usages, groups = _select_samples(situation, metrics, resource)
     requests = requests_of(situation.pods, resource, container)
-    percent, average = _utilization(kept, requests)
+    percent, average = _utilization(usages, requests)
     replicas = _replicas(
-        kept,
+        usages,
         groups,
         situation,
         ratio=lambda values: _utilization(values, requests)[0] / target,
@@ -157,9 +157,11 @@ def estimate_by_average(
     situation: ScalingInputs, metrics: PodMetrics, target: int, resource: str = ""
 ) -> ReplicaEstimate:
     """Calculate replicas for a target average value per pod."""
-    kept, groups = _select_samples(situation, metrics, resource)
-    replicas = _replicas(kept, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target)
-    return ReplicaEstimate(replicas, _mean(kept))
+    usages, groups = _select_samples(situation, metrics, resource)
+    replicas = _replicas(
+        usages, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target
+    )
+    return ReplicaEstimate(replicas, _mean(usages))
 
 
 def estimate_by_value(situation: ScalingInputs, usage: int, target: int) -> ReplicaEstimate:
@@ -195,14 +197,14 @@ def _select_samples(situation: ScalingInputs, metrics: PodMetrics, resource: str
         raise MetricsUnavailable(NO_PODS)
     groups = group_pods(situation.pods, metrics, resource=resource, warmup=situation.warmup, now=situation.now)
     left_out = groups.ignored | groups.unready
-    kept = {name: metric.value for name, metric in metrics.items() if name not in left_out}
-    if not kept:
+    usages = {name: metric.value for name, metric in metrics.items() if name not in left_out}
+    if not usages:
         raise MetricsUnavailable(_NO_METRICS)
-    return kept, groups
+    return usages, groups
 
 
 def _replicas(
-    kept: Mapping[str, int],
+    usages: Mapping[str, int],
     groups: PodGroups,
     situation: ScalingInputs,
     *,
@@ -214,11 +216,11 @@ def _replicas(
     Such pods are assumed to use nothing when scaling up, and `fill` when scaling down. If the assumed usage reverses
     the direction of scaling, the number of replicas stays as it is.
     """
-    first, current = ratio(kept), situation.current
+    first, current = ratio(usages), situation.current
     with_unready = bool(groups.unready) and first > 1.0
     if not with_unready and not groups.missing:
         return current if situation.tolerances.allow(first) else _round_up(first * groups.ready)
-    filled = dict(kept)
+    filled = dict(usages)
     if first != 1.0:
         filled |= {name: 0 if first > 1.0 else fill(name) for name in groups.missing}
     if with_unready:

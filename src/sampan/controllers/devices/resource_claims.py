@@ -225,11 +225,11 @@ class ResourceClaimController:
             return False
         return live.metadata.uid == consumer.uid
 
-    async def _release(self, claim: ResourceClaim, left: list[ResourceClaimConsumerReference]) -> ResourceClaim:
+    async def _release(self, claim: ResourceClaim, consumers: list[ResourceClaimConsumerReference]) -> ResourceClaim:
         """Remove reservations. The last one deallocates the claim, as the next consumer may run on another node."""
-        is_free = not left and FINALIZER in claim.metadata.finalizers
+        is_free = not consumers and FINALIZER in claim.metadata.finalizers
         allocation = None if is_free else claim.status.allocation
-        claim = await self._update_status(claim, reservedFor=left, allocation=allocation)
+        claim = await self._update_status(claim, reservedFor=consumers, allocation=allocation)
         if FINALIZER in claim.metadata.finalizers and claim.status.allocation is None:
             claim = await self._remove_finalizer(claim)
         return claim

@@ -96,5 +96,5 @@ def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
 
 def remove_finalizer_patch(obj: OwnedObject, finalizer: str) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes a finalizer."""
-    kept = [name for name in obj.metadata.finalizers or () if name != finalizer]
-    return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}
+    finalizers = [name for name in obj.metadata.finalizers or () if name != finalizer]
+    return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": finalizers or None}}

@@ -172,8 +172,8 @@ class DependencyGraph:
     def _change_owners(self, node: GraphNode, owners: tuple[OwnerRef, ...]) -> None:
         before = node.owners
         node.owners = owners
-        kept = set(owners)
-        self._unlink(node, [ref for ref in before if ref not in kept])
+        new_owners = set(owners)
+        self._unlink(node, [ref for ref in before if ref not in new_owners])
         self._link(node, owners)
 
     def _link(self, node: GraphNode, owners: Iterable[OwnerRef]) -> None:

@@ -88,7 +88,9 @@ class ResourceMonitors:
 
     def follow(self, resources: Mapping[Identity, Resource]) -> None:
         """Watch exactly these resources."""
-        for identity in [known for known in self._stops if resources.get(known) != self.monitored[known]]:
+        for identity in [
+            identity_key for identity_key in self._stops if resources.get(identity_key) != self.monitored[identity_key]
+        ]:
             self._stops.pop(identity)()
             del self.monitored[identity]
             self._unfilled.discard(identity)

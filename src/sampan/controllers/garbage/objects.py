@@ -110,13 +110,13 @@ class ObjectAccess:
 class AbsentOwners:
     """An LRU cache of absent owners. UIDs are never reused, so that an absent owner stays absent."""
 
-    def __init__(self, most: int = 5000) -> None:
-        self._most = most
+    def __init__(self, maximum: int = 5000) -> None:
+        self._maximum = maximum
         self._known: OrderedDict[tuple[str, str, NamespacedName, str], None] = OrderedDict()
 
     def add(self, resource: Resource, key: NamespacedName, uid: str) -> None:
         self._known[resource.group, resource.plural, key, uid] = None
-        if len(self._known) > self._most:
+        if len(self._known) > self._maximum:
             self._known.popitem(last=False)
 
     def has(self, resource: Resource, key: NamespacedName, uid: str) -> bool:

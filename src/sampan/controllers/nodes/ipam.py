@@ -48,9 +48,9 @@ class PodCidrAllocation:
 
         Raise CidrRangeFull if the cluster CIDR of one family is exhausted.
         """
-        held_by, held = self._of.get(name, ("", ()))
-        if held and held_by == uid:
-            return held
+        held_by, owned_networks = self._of.get(name, ("", ()))
+        if owned_networks and held_by == uid:
+            return owned_networks
         networks: list[Network] = []
         try:
             for ranges in self.ranges:
@@ -66,9 +66,9 @@ class PodCidrAllocation:
     def names(self) -> Sequence[str]:
         return list(self._of)
 
-    def _apply_to_ranges(self, what: str, network: Network) -> None:
+    def _apply_to_ranges(self, operation: str, network: Network) -> None:
         for ranges in self.ranges:
-            getattr(ranges, what)(network)
+            getattr(ranges, operation)(network)
 
 
 def _read(name: str, cidr: str) -> Network | None:

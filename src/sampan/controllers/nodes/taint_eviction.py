@@ -50,7 +50,7 @@ class EvictionPlan:
         return max(min(waits), 0) if waits else None
 
 
-def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: float) -> EvictionPlan:
+def plan(taints: Sequence[Taint], pods: Sequence[Pod], evictions: Evictions, now: float) -> EvictionPlan:
     """Plan the evictions from a node with these NoExecute taints.
 
     A scheduled eviction keeps its time while the pod tolerates the taints temporarily. Cancellations are reported
@@ -59,15 +59,15 @@ def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: fl
     result = EvictionPlan()
     for pod in pods:
         key = key_of(pod)
-        old, seconds = known.get(key), toleration_s(taints, pod.spec.tolerations)
+        old, seconds = evictions.get(key), toleration_s(taints, pod.spec.tolerations)
         if not taints:
             continue
         if old is not None and old.uid == pod.metadata.uid and (old.is_done or seconds):
             result.evictions[key] = old
         elif seconds is not None:
             result.evictions[key] = ScheduledEviction(pod.metadata.uid, now + seconds)
-    stays = {key for key, eviction in result.evictions.items() if eviction == known.get(key)}
-    result.cancelled = [key for key, old in known.items() if key not in stays and not old.is_done and old.at > now]
+    stays = {key for key, eviction in result.evictions.items() if eviction == evictions.get(key)}
+    result.cancelled = [key for key, old in evictions.items() if key not in stays and not old.is_done and old.at > now]
     return result
 
 
@@ -110,12 +110,12 @@ class TaintEvictionController:
         raise_first(await for_each(due, lambda pod: self._evict(pod, changes.evictions)))
         return changes.next_in_s(now)
 
-    def _plan(self, name: str, node: Node | None, known: Evictions, now: float) -> EvictionPlan:
+    def _plan(self, name: str, node: Node | None, evictions: Evictions, now: float) -> EvictionPlan:
         pods = self._pods.find(by_node, name)
         if node is not None:
-            return plan([taint for taint in node.spec.taints if taint.effect == NO_EXECUTE], pods, known, now)
+            return plan([taint for taint in node.spec.taints if taint.effect == NO_EXECUTE], pods, evictions, now)
         present = {key_of(pod) for pod in pods}
-        return EvictionPlan({key: eviction for key, eviction in known.items() if key in present})
+        return EvictionPlan({key: eviction for key, eviction in evictions.items() if key in present})
 
     async def _evict(self, key: NamespacedName, evictions: dict[NamespacedName, ScheduledEviction]) -> None:
         self._record_event(key, f"Marking for deletion Pod {key}")

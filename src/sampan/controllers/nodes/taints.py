@@ -53,12 +53,12 @@ def update_taints(
     """Return the taints with the `add` keys added, or replaced with a new timeAdded, and the `remove` keys removed."""
     stamp = times.format_time(now)
     new = {key: Taint(key=key, effect=effect, timeAdded=stamp) for key in add}
-    kept = [
+    remaining_taints = [
         new.pop(taint.key, taint) if taint.effect == effect else taint
         for taint in taints
         if not (taint.effect == effect and taint.key in remove)
     ]
-    return [*kept, *new.values()]
+    return [*remaining_taints, *new.values()]
 
 
 def taint_patch(node: Node, taints: Sequence[Taint]) -> Mapping[str, Any]:

@@ -148,14 +148,14 @@ class Zones:
         stop.
         """
         new = {zone: state_of(ready, self._rates) for zone, ready in health.items()}
-        known = {zone: record for zone, record in self._zones.items() if zone in new}
+        states = {zone: record for zone, record in self._zones.items() if zone in new}
         if not new:
             return ZoneTransition.NONE
         all_are = all(state is ZoneState.FULL for state in new.values())
-        all_were = bool(known) and all(record.state is ZoneState.FULL for record in known.values())
+        all_were = bool(states) and all(record.state is ZoneState.FULL for record in states.values())
         if all_are and all_were:
             return ZoneTransition.NONE
-        for zone, record in known.items():
+        for zone, record in states.items():
             if all_are:
                 record.queue.set_rate(0.0, now)
             elif all_were or record.state is not new[zone]:

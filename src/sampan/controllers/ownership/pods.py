@@ -45,7 +45,7 @@ async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any
 async def _run_batch(start: int, size: int, step: Callable[[int], Awaitable[Any]]) -> list[Exception | None]:
     if size == 1:
         return [await _run_step(step, start)]
-    return await asyncio.gather(*(_run_step(step, at) for at in range(start, start + size)))
+    return await asyncio.gather(*(_run_step(step, index) for index in range(start, start + size)))
 
 
 async def run_concurrently(count: int, step: Callable[[int], Awaitable[Any]]) -> Exception | None:
@@ -55,10 +55,10 @@ async def run_concurrently(count: int, step: Callable[[int], Awaitable[Any]]) ->
     return next((error for error in await _run_batch(0, count, step) if error is not None), None)
 
 
-async def _run_step(step: Callable[[int], Awaitable[Any]], at: int) -> Exception | None:
+async def _run_step(step: Callable[[int], Awaitable[Any]], index: int) -> Exception | None:
     """Return the error of a step. The step starts here, so that none is left unstarted if the batch is cancelled."""
     try:
-        await step(at)
+        await step(index)
     except Exception as error:
         return error
     return None

@@ -71,18 +71,18 @@ class CannotSign(ValueError):
     """The CA has expired, or the signature of the request does not verify."""
 
 
-def lifetime_s(asked_s: int | None, most_s: float) -> float:
+def lifetime_s(asked_s: int | None, max_s: float) -> float:
     """Return the lifetime of a certificate: the requested one within bounds."""
-    return most_s if asked_s is None else max(min(asked_s, most_s), min(_MIN_LIFETIME_S, most_s))
+    return max_s if asked_s is None else max(min(asked_s, max_s), min(_MIN_LIFETIME_S, max_s))
 
 
 def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, datetime]:
     """Return the validity period, which does not exceed that of the CA."""
-    at = datetime.fromtimestamp(now, UTC)
-    if at >= ca_end:
+    position = datetime.fromtimestamp(now, UTC)
+    if position >= ca_end:
         raise CannotSign(f"refusing to sign a certificate that expired in the past: NotAfter={ca_end}")
     lost_s = 0 if lifetime_s < _MIN_SHORTENED_LIFETIME_S else _BACKDATED_S
-    return at - timedelta(seconds=_BACKDATED_S), min(at + timedelta(seconds=lifetime_s - lost_s), ca_end)
+    return position - timedelta(seconds=_BACKDATED_S), min(position + timedelta(seconds=lifetime_s - lost_s), ca_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class CertificateAuthority:
 
     certificate: Path
     key: Path
-    most_s: float
+    max_s: float
 
     def sign(
         self, csr: x509.CertificateSigningRequest, usages: Sequence[str], asked_s: int | None, now: float
@@ -104,7 +104,7 @@ class CertificateAuthority:
             raise CannotSign("unable to verify certificate request signature")
         ca = x509.load_pem_x509_certificate(self.certificate.read_bytes())
         key: Any = serialization.load_pem_private_key(self.key.read_bytes(), password=None)
-        begin, end = span(lifetime_s(asked_s, self.most_s), ca.not_valid_after_utc, now)
+        begin, end = span(lifetime_s(asked_s, self.max_s), ca.not_valid_after_utc, now)
         builder = (
             x509.CertificateBuilder()
             .subject_name(csr.subject)
@@ -203,12 +203,12 @@ class CsrSigningController:
 
 
 def authorities_of(config: ControllerConfig) -> dict[str, CertificateAuthority]:
-    pair, most_s = (
+    pair, max_s = (
         (config.cluster_signing_cert_file, config.cluster_signing_key_file),
         config.cluster_signing_duration_s,
     )
     files = config.cluster_signing_files or (dict.fromkeys(SIGNERS, pair) if all(pair) else {})
-    return {signer: CertificateAuthority(Path(cert), Path(key), most_s) for signer, (cert, key) in files.items()}
+    return {signer: CertificateAuthority(Path(cert), Path(key), max_s) for signer, (cert, key) in files.items()}
 
 
 def make(context: ControllerContext) -> CsrSigningController | None:

@@ -176,8 +176,8 @@ class EndpointsController:
                 self._record_event(endpoints, "FailedToUpdateEndpoint", f"Failed to update endpoint {details}")
             raise
 
-    def _record_event(self, about: Endpoints, reason: str, message: str) -> None:
-        self._events.event(about, WARNING, reason, message)
+    def _record_event(self, endpoints: Endpoints, reason: str, message: str) -> None:
+        self._events.event(endpoints, WARNING, reason, message)
 
 
 def make(context: ControllerContext) -> EndpointsController:

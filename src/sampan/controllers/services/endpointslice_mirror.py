@@ -68,7 +68,7 @@ def is_mirrored(endpoints: Endpoints | None) -> bool:
     return meta.labels.get(SKIP) != "true" and _LEADER not in meta.annotations
 
 
-def mirror_endpoints(endpoints: Endpoints, most: int) -> MirroredEndpoints:
+def mirror_endpoints(endpoints: Endpoints, maximum: int) -> MirroredEndpoints:
     result = MirroredEndpoints()
     subsets, result.skipped = repack_subsets(endpoints.subsets)
     for subset in subsets:
@@ -79,7 +79,7 @@ def mirror_endpoints(endpoints: Endpoints, most: int) -> MirroredEndpoints:
             (source, False) for source in subset.notReadyAddresses
         ]
         for address, is_ready in addresses:
-            if added >= most:
+            if added >= maximum:
                 result.skipped += 1
                 continue
             family = _family(address.ip)
@@ -112,12 +112,12 @@ def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], desired: Mirro
         else:
             first[key] = endpoint_slice
     for key, content in desired.endpoints.items():
-        kept = first.get(key)
-        if kept is not None and _is_right(kept, endpoints, content):
+        mirrored = first.get(key)
+        if mirrored is not None and _is_right(mirrored, endpoints, content):
             continue
-        if kept is None and spare.get(key[0]):
-            kept = spare[key[0]].pop(0)
-        changes.write.append(_slice(endpoints, kept, key[0], desired.ports[key], content))
+        if mirrored is None and spare.get(key[0]):
+            mirrored = spare[key[0]].pop(0)
+        changes.write.append(_slice(endpoints, mirrored, key[0], desired.ports[key], content))
     changes.delete = [endpoint_slice for spares in spare.values() for endpoint_slice in spares]
     return changes
 
@@ -189,9 +189,20 @@ class EndpointSliceMirroringController:
     name = "endpointslice-mirroring-controller"
 
     def __init__(
-        self, *, client: Client, informers: InformerFactory, events: EventRecorder, writes: DependentWrites, most: int
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        events: EventRecorder,
+        writes: DependentWrites,
+        maximum: int,
     ) -> None:
-        self._client, self._events, self._writes, self._most = client.for_kind(EndpointSlice), events, writes, most
+        self._client, self._events, self._writes, self._maximum = (
+            client.for_kind(EndpointSlice),
+            events,
+            writes,
+            maximum,
+        )
         self._endpoints, self._services = informers.for_kind(Endpoints).lister, informers.for_kind(Service).lister
         self._informer = informers.for_kind(EndpointSlice)
         self._slices = self._informer.lister
@@ -225,7 +236,7 @@ class EndpointSliceMirroringController:
             return wait_s
 
         def compute() -> tuple[MirroredEndpoints, MirrorPlan]:
-            desired = mirror_endpoints(source, self._most)
+            desired = mirror_endpoints(source, self._maximum)
             return desired, plan(source, existing, desired)
 
         desired, changes = await self._worker.run(compute) if _has_many_addresses(source) else compute()
@@ -240,7 +251,7 @@ class EndpointSliceMirroringController:
             self._events.event(source, WARNING, "InvalidIPAddress", message)
         if desired.skipped:
             message = (
-                f"A max of {self._most} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                f"A max of {self._maximum} addresses can be mirrored to EndpointSlices per Endpoints subset. "
                 f"{desired.skipped + desired.invalid} addresses were skipped"
             )
             self._events.event(source, WARNING, "TooManyAddressesToMirror", message)
@@ -265,5 +276,5 @@ def make(context: ControllerContext) -> EndpointSliceMirroringController:
     return context.build(
         EndpointSliceMirroringController,
         writes=DependentWrites(clock=context.clock),
-        most=context.config.mirroring_max_endpoints_per_subset,
+        maximum=context.config.mirroring_max_endpoints_per_subset,
     )

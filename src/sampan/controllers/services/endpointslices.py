@@ -79,14 +79,14 @@ class EndpointSliceController:
         feed: PodFeed,
         writes: DependentWrites,
         trace: PodAddressTrace,
-        most: int,
+        maximum: int,
     ) -> None:
-        self._client, self._events, self._feed, self._writes, self._most = (
+        self._client, self._events, self._feed, self._writes, self._maximum = (
             client.for_kind(EndpointSlice),
             events,
             feed,
             writes,
-            most,
+            maximum,
         )
         self._trace = trace
         self._services, self._pods = informers.for_kind(Service).lister, informers.for_kind(Pod).lister
@@ -151,7 +151,7 @@ class EndpointSliceController:
             for family in families_of(service):
                 desired[family] = desired_endpoints(service, pods, family, self._nodes.get)
                 ours = [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType == family]
-                packings[family] = pack(ours, desired[family].groups, self._most)
+                packings[family] = pack(ours, desired[family].groups, self._maximum)
             return plan(service, existing, packings, changed_at)
 
         result = await self._worker.run(pack_all) if has_many(pods, service) else pack_all()
@@ -203,5 +203,5 @@ def make(context: ControllerContext) -> EndpointSliceController:
         trace=PodAddressTrace(
             recorder=context.recorder, component=EndpointSliceController.name, action="add to EndpointSlice"
         ),
-        most=config.max_endpoints_per_slice,
+        maximum=config.max_endpoints_per_slice,
     )

@@ -163,14 +163,14 @@ class SliceChanges:
         return self
 
 
-def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup], most: int) -> SliceChanges:
+def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup], maximum: int) -> SliceChanges:
     """Pack the slices of one address family. Without endpoints, one slice without endpoints and ports remains."""
     by_ports: dict[PortsKey, list[EndpointSlice]] = {}
     for endpoint_slice in existing:
         by_ports.setdefault(ports_key(endpoint_slice.ports or ()), []).append(endpoint_slice)
     packing = SliceChanges()
     for key, group in groups.items():
-        packing += _pack_group(by_ports.pop(key, ()), group, most)
+        packing += _pack_group(by_ports.pop(key, ()), group, maximum)
     packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
     if not (packing.same or packing.changed or packing.new):
         _keep_placeholder(packing)
@@ -197,21 +197,21 @@ def _reuse_slices(packing: SliceChanges) -> SliceChanges:
     return packing
 
 
-def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) -> SliceChanges:
+def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, maximum: int) -> SliceChanges:
     waiting, packing = dict(group.endpoints), SliceChanges()
     for endpoint_slice in existing:
-        kept = _take_desired_endpoints(endpoint_slice, waiting)
-        if not kept:
+        endpoints = _take_desired_endpoints(endpoint_slice, waiting)
+        if not endpoints:
             packing.unneeded.append(endpoint_slice)
-        elif kept == endpoint_slice.endpoints:
+        elif endpoints == endpoint_slice.endpoints:
             packing.same.append(endpoint_slice)
         else:
-            packing.changed.append(SliceContent(endpoint_slice, endpoint_slice.ports or [], kept))
+            packing.changed.append(SliceContent(endpoint_slice, endpoint_slice.ports or [], endpoints))
     for content in packing.changed:
-        _fill(content, waiting, most)
+        _fill(content, waiting, maximum)
     while waiting:
-        content = _take_fullest_with_room(packing, len(waiting), most) or _add_content(packing, group.ports)
-        _fill(content, waiting, most)
+        content = _take_fullest_with_room(packing, len(waiting), maximum) or _add_content(packing, group.ports)
+        _fill(content, waiting, maximum)
     return packing
 
 
@@ -222,15 +222,15 @@ def _take_desired_endpoints(endpoint_slice: EndpointSlice, waiting: dict[Identit
     ]
 
 
-def _fill(content: SliceContent, waiting: dict[Identity, Endpoint], most: int) -> None:
-    while waiting and len(content.endpoints) < most:
+def _fill(content: SliceContent, waiting: dict[Identity, Endpoint], max_count: int) -> None:
+    while waiting and len(content.endpoints) < max_count:
         content.endpoints.append(waiting.pop(next(iter(waiting))))
 
 
-def _take_fullest_with_room(packing: SliceChanges, needed: int, most: int) -> SliceContent | None:
+def _take_fullest_with_room(packing: SliceChanges, needed: int, maximum: int) -> SliceContent | None:
     """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
     fitting = [
-        endpoint_slice for endpoint_slice in packing.same if len(endpoint_slice.endpoints or ()) + needed <= most
+        endpoint_slice for endpoint_slice in packing.same if len(endpoint_slice.endpoints or ()) + needed <= maximum
     ]
     if not fitting:
         return None

@@ -119,25 +119,25 @@ def _ip_and_uid(address: EndpointAddress) -> tuple[str, str]:
     return (address.ip, address.targetRef.uid if address.targetRef is not None else "")
 
 
-def truncate_subsets(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[EndpointSubset] | None:
-    """Return the subsets truncated to `most` addresses, or None if all fit.
+def truncate_subsets(subsets: Sequence[EndpointSubset], maximum: int = CAPACITY) -> list[EndpointSubset] | None:
+    """Return the subsets truncated to `maximum` addresses, or None if all fit.
 
     Ready addresses come first, and the limit is shared among the subsets in proportion to their size.
     """
     ready = sum(len(subset.addresses) for subset in subsets)
     unready = sum(len(subset.notReadyAddresses) for subset in subsets)
-    if ready + unready <= most:
+    if ready + unready <= maximum:
         return None
-    cuts_ready = ready > most
-    room, total = (most, ready) if cuts_ready else (most - ready, unready)
-    remaining, result = room, []
+    cuts_ready = ready > maximum
+    capacity, total = (maximum, ready) if cuts_ready else (maximum - ready, unready)
+    remaining, result = capacity, []
     for subset in subsets:
         source = subset.addresses if cuts_ready else subset.notReadyAddresses
-        kept = source[: min(ceil(len(source) / total * room), remaining)]
-        remaining -= len(kept)
+        endpoints = source[: min(ceil(len(source) / total * capacity), remaining)]
+        remaining -= len(endpoints)
         result.append(
-            msgspec.structs.replace(subset, addresses=kept, notReadyAddresses=[])
+            msgspec.structs.replace(subset, addresses=endpoints, notReadyAddresses=[])
             if cuts_ready
-            else msgspec.structs.replace(subset, notReadyAddresses=kept)
+            else msgspec.structs.replace(subset, notReadyAddresses=endpoints)
         )
     return result

@@ -1,4 +1,4 @@
-"""Volume plug-ins that provision and delete volumes in this process: host path and local directories."""
+"""Volume plugins that provision and delete volumes in this process: host path and local directories."""
 
 import asyncio
 import re
@@ -42,7 +42,7 @@ class VolumeOptions:
 
 
 class VolumePlugin(Protocol):
-    """A plug-in that provisions and deletes volumes.
+    """A plugin that provisions and deletes volumes.
 
     `provision` returns the volume source and node affinity; capacity, access modes, class and reclaim policy are filled
     in by the caller. Both operations raise VolumeError and must be idempotent.
@@ -55,7 +55,7 @@ class VolumePlugin(Protocol):
     async def provision(self, options: VolumeOptions) -> PersistentVolumeSpec: ...
 
     def can_remove(self, volume: PersistentVolume) -> bool:
-        """Whether the plug-in can delete a volume that was not dynamically provisioned."""
+        """Whether the plugin can delete a volume that was not dynamically provisioned."""
 
     async def remove(self, volume: PersistentVolume) -> None:
         """Delete the storage behind the volume."""
@@ -66,14 +66,14 @@ class ProvisionerPlugins:
         self._plugins = {plugin.name: plugin for plugin in plugins}
 
     def provisioner(self, name: str) -> VolumePlugin | None:
-        """Return the plug-in, or None for an external provisioner."""
+        """Return the plugin, or None for an external provisioner."""
         plugin = self._plugins.get(name)
         if plugin is None and name.startswith(_BUILT_IN_PREFIX):
             raise VolumeError(f"no volume plugin matched name: {name}")
         return plugin
 
     def remover(self, volume: PersistentVolume) -> VolumePlugin | None:
-        """Return the plug-in that deletes the volume, or None if an external controller does."""
+        """Return the plugin that deletes the volume, or None if an external controller does."""
         annotations = volume.metadata.annotations
         if provisioner := annotations.get(PROVISIONED_BY):
             return self.provisioner(provisioner)

@@ -1,4 +1,4 @@
-"""Provisioning of volumes for claims, by a plug-in or an external provisioner, and reclaiming of released volumes."""
+"""Provisioning of volumes for claims, by a plugin or an external provisioner, and reclaiming of released volumes."""
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from sampan.api.types.meta_v1 import ObjectMeta

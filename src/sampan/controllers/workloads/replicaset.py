@@ -198,11 +198,11 @@ class ReplicaController:
         uid = owner.metadata.uid
         self._expectations.expect(uid, deletions=[pod.metadata.uid for pod in pods])
 
-        async def delete(at: int) -> None:
+        async def delete(index: int) -> None:
             try:
-                await self._control.delete(pods[at], owner)
+                await self._control.delete(pods[index], owner)
             except Exception as error:
-                self._expectations.drop_deletion(uid, pods[at].metadata.uid)
+                self._expectations.drop_deletion(uid, pods[index].metadata.uid)
                 if not isinstance(error, errors.NotFound):
                     raise
 
@@ -235,12 +235,12 @@ def status_of(
 ) -> Any:
     """Return the status. `failure` is the error in creating or deleting pods, if any."""
     labels = owner.spec.template.metadata.labels.items()
-    least_s = owner.spec.minReadySeconds
+    min_s = owner.spec.minReadySeconds
     changes: dict[str, Any] = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(1 for pod in active if labels <= pod.metadata.labels.items()),
         "readyReplicas": sum(1 for pod in active if is_ready(pod)),
-        "availableReplicas": sum(1 for pod in active if is_available(pod, least_s, now)),
+        "availableReplicas": sum(1 for pod in active if is_available(pod, min_s, now)),
         "observedGeneration": owner.metadata.generation,
         "conditions": _conditions(kind, owner, len(active), failure, now),
     }

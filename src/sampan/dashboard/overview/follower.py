@@ -62,9 +62,9 @@ class ObjectFollower(Generic[T]):
         on_object: Callable[[T], None],
         on_deleted: Callable[[T], None],
         query: Sequence[tuple[str, str]] = (),
-        most_objects: int = 100_000,
+        max_objects: int = 100_000,
     ) -> None:
-        self._api, self._path, self._query, self._most_objects = api, path, list(query), most_objects
+        self._api, self._path, self._query, self._max_objects = api, path, list(query), max_objects
         self._decode = msgspec.json.Decoder(type).decode
         self._on_reset, self._on_object, self._on_deleted = on_reset, on_object, on_deleted
         self.is_forbidden = False
@@ -110,7 +110,7 @@ class ObjectFollower(Generic[T]):
                 self._on_object(self._decode(raw))
             count += len(page.items or ())
             continue_token = page.metadata.continue_
-            if not continue_token or count >= self._most_objects:
+            if not continue_token or count >= self._max_objects:
                 self.failure = ""
                 self.synced.set()
                 return page.metadata.resourceVersion

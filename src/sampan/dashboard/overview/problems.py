@@ -47,8 +47,8 @@ def _problem(
 
 def pod_problem(pod: OverviewPod) -> Problem | None:
     metadata, status = pod.metadata, pod.status
-    where = f"-n {metadata.namespace}"
-    describe = f"kubectl describe pod {metadata.name} {where}"
+    namespace_flag = f"-n {metadata.namespace}"
+    describe = f"kubectl describe pod {metadata.name} {namespace_flag}"
 
     def problem(severity: str, reason: str, message: str, command: str = describe) -> Problem:
         return _problem(severity, ("", "v1", "pods"), "Pod", metadata, reason, message, command)
@@ -61,14 +61,14 @@ def pod_problem(pod: OverviewPod) -> Problem | None:
         failure = _container_reason(container)
         if failure is not None:
             reason, message = failure
-            logs = f"kubectl logs {metadata.name} -c {container.name} {where} --previous"
+            logs = f"kubectl logs {metadata.name} -c {container.name} {namespace_flag} --previous"
             return problem(CRITICAL, reason, message, logs if container.restartCount else describe)
     scheduled = condition(status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         reason = scheduled.reason or "Unschedulable"
         if reason == "SchedulingGated":
             return problem(WARNING, reason, scheduled.message or "The pod waits for a scheduling gate.")
-        command = f"sampan why pod/{metadata.name} {where}"
+        command = f"sampan why pod/{metadata.name} {namespace_flag}"
         return problem(CRITICAL, reason, scheduled.message or "No node fits the pod.", command)
     return None
 

@@ -65,7 +65,7 @@ class OverviewFollower:
                 on_object=state.put_event,
                 on_deleted=lambda event: state.remove(state.events, event.metadata.key),
                 query=[("fieldSelector", "type=Warning")],
-                most_objects=_EVENTS,
+                max_objects=_EVENTS,
             ),
         }
         for resource, ((group, version, _), _) in WORKLOADS.items():

@@ -17,14 +17,14 @@ class ChangeBudget:
     """A limit for the pending bytes of all pages together. Pages that do not read must not use up the memory of the
     server, however many subscriptions they have."""
 
-    def __init__(self, most_bytes: int = _MAX_TOTAL_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = _MAX_TOTAL_BYTES) -> None:
+        self._max_bytes = max_bytes
         self.bytes = 0
         self.subscriptions = 0
 
     def is_exceeded_by(self, size: int) -> bool:
         """Whether the budget is exceeded and a subscription with that many bytes has more than an equal share."""
-        return self.bytes > self._most_bytes and size > self._most_bytes // max(self.subscriptions, 1)
+        return self.bytes > self._max_bytes and size > self._max_bytes // max(self.subscriptions, 1)
 
 
 class CoalescedChanges:

@@ -108,8 +108,8 @@ class YamlCompletion:
         if not _GROUP_VERSION.fullmatch(api_version):
             return {}
         hashes = self._hashes.setdefault(api, {})
-        if (kept := self._components.get(hashes.get(api_version, b""))) is not None:
-            return kept
+        if (previous := self._components.get(hashes.get(api_version, b""))) is not None:
+            return previous
         request = Request(
             method="GET", path=f"/openapi/v3{group_path(api_version)}", headers={"Accept": "application/json"}
         )

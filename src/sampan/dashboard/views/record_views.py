@@ -38,7 +38,7 @@ async def read_recorder_begin(reader: ApiReader) -> float | None:
 
 
 async def why(request: HttpRequest, api: UserApi) -> StreamResponse | None:
-    """Explain the state of a pod. `scheduling` has the results of each plug-in on each node, or is null if no scheduler
+    """Explain the state of a pod. `scheduling` has the results of each plugin on each node, or is null if no scheduler
     can be reached."""
     reader = ApiReader(api)
     pod = await _pod(request, reader)

@@ -264,17 +264,17 @@ class HttpConnection(asyncio.Protocol):
 
     def _read_body(self, decoder: BodyDecoder, data: bytes) -> None:
         try:
-            content, rest = decoder.decode(data)
+            content, remainder = decoder.decode(data)
         except BadBody as error:
             self._break_body(error)
             return
         body = self._body
         if body is not None:
             body.feed(content)
-        if rest is None:
+        if remainder is None:
             return
         self._decoder = None
-        self._input += rest
+        self._input += remainder
         if body is not None:
             body.end()
         if self.state is _BODY:

@@ -1,4 +1,4 @@
-"""Bandwidth limits of links, as with the CNI plug-in `bandwidth`: token buckets, and the redirection of arriving
+"""Bandwidth limits of links, as with the CNI plugin `bandwidth`: token buckets, and the redirection of arriving
 packets to a device that has one."""
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _build_status_updater(
     )
 
 
-# -- volumes, plug-ins and images ------------------------------------------------------------------------------------
+# -- volumes, plugins and images ------------------------------------------------------------------------------------
 
 
 def _build_volumes(services: KubeletServices, evictor: PodEvictor) -> VolumeManager:
@@ -205,7 +205,7 @@ def _build_volumes(services: KubeletServices, evictor: PodEvictor) -> VolumeMana
         warn=services.warn_pod,
         on_ready=services.queue.request_sync,
         on_excess=lambda pod, message: evictor.evict(pod, PodFailure(reason=EVICTED, message=message)),
-        record_event=lambda about, type, reason, message: events.record_event(node, about, type, reason, message),
+        record_event=lambda subject, type, reason, message: events.record_event(node, subject, type, reason, message),
         supports_recursive_read_only=lambda: _has_recursive_read_only_mounts(node.machine),
     )
     return VolumeManager(

@@ -43,19 +43,19 @@ class LifecycleHookRunner:
 
     async def run(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
         """Run the hook to completion. Raise HookFailed if it fails."""
-        where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(full_name(pod))} failed - error"
+        context = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(full_name(pod))} failed - error"
         if hook.exec is not None:
-            await self._exec(pod, container, hook.exec.command, where)
+            await self._exec(pod, container, hook.exec.command, context)
         elif hook.httpGet is not None:
-            await self._http(pod, container, hook.httpGet, where)
+            await self._http(pod, container, hook.httpGet, context)
         elif hook.sleep is not None:
             await self._clock.sleep(hook.sleep.seconds)
         elif hook.tcpSocket is not None:
-            await self._tcp(pod, container, hook, where)
+            await self._tcp(pod, container, hook, context)
         else:
             raise HookFailed("Cannot run handler: invalid handler")
 
-    async def _exec(self, pod: Pod, container: AnyContainer, command: Sequence[str], where: str) -> None:
+    async def _exec(self, pod: Pod, container: AnyContainer, command: Sequence[str], context: str) -> None:
         try:
             stream = await self._runtime.exec(pod, container.name, command)
             code, out, err = await collect_output(stream, _MAX_OUTPUT_BYTES)
@@ -67,26 +67,26 @@ class LifecycleHookRunner:
             message = f"command '{' '.join(command)}' exited with {code}: {err.decode('utf-8', 'replace')}"
             output = (out + err).decode("utf-8", "replace")
         raise HookFailed(
-            f"Exec lifecycle hook ([{' '.join(command)}]) {where}: {message}, message: {gotext.quote(output)}"
+            f"Exec lifecycle hook ([{' '.join(command)}]) {context}: {message}, message: {gotext.quote(output)}"
         )
 
-    async def _http(self, pod: Pod, container: AnyContainer, action: HTTPGetAction, where: str) -> None:
+    async def _http(self, pod: Pod, container: AnyContainer, action: HTTPGetAction, context: str) -> None:
         """Send the request. Any HTTP response counts as success."""
         try:
             url = url_of(action, self._address(pod), _port(action.port, container))
             await _get(url, {**headers_of(action), "User-Agent": AGENT})
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise HookFailed(f"HTTP lifecycle hook ({action.path}) {where}: {error}") from None
+            raise HookFailed(f"HTTP lifecycle hook ({action.path}) {context}: {error}") from None
 
-    async def _tcp(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler, where: str) -> None:
+    async def _tcp(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler, context: str) -> None:
         assert hook.tcpSocket is not None
         try:
             host = hook.tcpSocket.host or self._address(pod)
             response = await probe_tcp(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
         except ValueError as error:
-            raise HookFailed(f"TCP lifecycle hook {where}: {error}") from None
+            raise HookFailed(f"TCP lifecycle hook {context}: {error}") from None
         if not response.is_success:
-            raise HookFailed(f"TCP lifecycle hook {where}: {response.text}")
+            raise HookFailed(f"TCP lifecycle hook {context}: {response.text}")
 
     def _address(self, pod: Pod) -> str:
         ips = self._runtime.pod_report(pod).ips
@@ -110,8 +110,8 @@ async def _get(url: str, headers: dict[str, str]) -> None:
             if not url.startswith("https:"):
                 raise
             plain = "http:" + url.removeprefix("https:")
-            kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-            async with get_following(session, URL(plain, encoded=True), kept) as response:
+            headers_without_token = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            async with get_following(session, URL(plain, encoded=True), headers_without_token) as response:
                 await response.content.read(_MAX_OUTPUT_BYTES)
 
 

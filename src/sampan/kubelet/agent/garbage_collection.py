@@ -127,10 +127,10 @@ class ImageGarbageCollector:
         return images, in_use
 
     async def _remove_old(self, images: Sequence[ImageInfo], in_use: set[str]) -> list[str]:
-        most_s = self._config.image_max_age_s
-        if not most_s:
+        max_s = self._config.image_max_age_s
+        if not max_s:
             return []
-        return await self._remove(images, in_use, 1 << 62, self._clock.monotonic() - most_s)
+        return await self._remove(images, in_use, 1 << 62, self._clock.monotonic() - max_s)
 
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], bytes_to_free: int, old: float) -> list[str]:
         """Remove unused images. Return the IDs of the removed images; a failure to remove one does not affect the
@@ -172,8 +172,8 @@ class ImageGarbageCollector:
 
 
 def _disk(directory: Path) -> tuple[int, int]:
-    about = os.statvfs(directory)
-    return about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
+    file_system = os.statvfs(directory)
+    return file_system.f_bavail * file_system.f_frsize, file_system.f_blocks * file_system.f_frsize
 
 
 def _format_bytes(size: float) -> str:
@@ -258,14 +258,14 @@ class Housekeeping:
             await self._clock.sleep(self._config.relist_s)
             await self.remove_orphans()
 
-    async def remove_orphans(self, known: Collection[str] = ()) -> None:
-        """Remove the containers, volumes, cgroups and logs of pods that are neither in `known` nor in the kubelet's
+    async def remove_orphans(self, uids: Collection[str] = ()) -> None:
+        """Remove the containers, volumes, cgroups and logs of pods that are neither in `uids` nor in the kubelet's
         records.
         """
         if not self._is_complete():
             return
         try:
-            removed_uids = await self._orphans.remove({*known, *self._records})
+            removed_uids = await self._orphans.remove({*uids, *self._records})
         except Exception:  # Retried after the next period.
             log.exception("cannot list orphaned pods")
             return
@@ -287,11 +287,10 @@ class OrphanCollector:
         self._runtime, self._volumes, self._cgroups, self._plugins = runtime, volumes, cgroups, plugins
         self._pods, self._logs = root / "pods", logs
 
-    async def remove(self, known: Collection[str]) -> list[str]:
-        """Remove the containers, volumes, cgroups and logs of all pods whose UIDs are not in `known`. Return the UIDs
-        of these pods.
-        """
-        uids = sorted(self._uids_on_disk() - set(known))
+    async def remove(self, known_uids: Collection[str]) -> list[str]:
+        """Remove the containers, volumes, cgroups and logs of all pods whose UIDs are not in `known_uids`. Return the
+        UIDs of these pods."""
+        uids = sorted(self._uids_on_disk() - set(known_uids))
         for uid in uids:
             try:
                 await self._runtime.remove_pod(uid)
@@ -299,7 +298,7 @@ class OrphanCollector:
                 await asyncio.to_thread(self._remove, uid)
             except (RuntimeFailure, OSError) as error:
                 log.warning("cannot remove the directories of orphaned pod %s: %s", uid, error)
-        await self._plugins.keep_only(known)
+        await self._plugins.keep_only(known_uids)
         return uids
 
     def _uids_on_disk(self) -> set[str]:

@@ -111,17 +111,20 @@ def allocatable(
     capacity: Mapping[str, str], reserved: Sequence[Mapping[str, str]], eviction_hard: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the capacity minus the reserved resources and the hard eviction thresholds. Pure."""
-    kept = {"memory": eviction_hard.get("memory.available"), "ephemeral-storage": eviction_hard.get("nodefs.available")}
+    eviction_reserve = {
+        "memory": eviction_hard.get("memory.available"),
+        "ephemeral-storage": eviction_hard.get("nodefs.available"),
+    }
     amounts = dict(capacity)
     for name, text in capacity.items():
         whole = parse(text)
         is_cpu = name == "cpu"
         amount = whole.milli_value() if is_cpu else whole.value()
-        held = sum(_amount(reservation[name], is_cpu) for reservation in reserved if name in reservation)
-        if (threshold := kept.get(name)) is not None:
-            held += threshold_value(threshold, amount)
-        if held:
-            remaining = max(amount - held, 0)
+        owned_reserved = sum(_amount(reservation[name], is_cpu) for reservation in reserved if name in reservation)
+        if (threshold := eviction_reserve.get(name)) is not None:
+            owned_reserved += threshold_value(threshold, amount)
+        if owned_reserved:
+            remaining = max(amount - owned_reserved, 0)
             amounts[name] = (
                 f"{remaining}m" if is_cpu and remaining % 1000 else str(remaining // 1000 if is_cpu else remaining)
             )

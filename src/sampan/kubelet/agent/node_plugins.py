@@ -1,4 +1,4 @@
-"""Connects plug-ins on the node with the managers that use them: CSI volumes, device plug-ins, dynamic resources."""
+"""Connects plugins on the node with the managers that use them: CSI volumes, device plugins, dynamic resources."""
 
 from __future__ import annotations
 

@@ -312,10 +312,10 @@ def runtime_features(status: RuntimeStatus) -> NodeFeatures | None:
 _MAX_IMAGE_NAMES = 5
 
 
-def node_images(images: Sequence[ImageInfo], most: int = 50) -> list[ContainerImage]:
-    """Return the `most` largest images, each with a few of its names; all of them if `most` is -1."""
+def node_images(images: Sequence[ImageInfo], maximum: int = 50) -> list[ContainerImage]:
+    """Return the `maximum` largest images, each with a few of its names; all of them if `maximum` is -1."""
     named = [image for image in images if image.digests or image.names]
-    largest = sorted(named, key=lambda image: (-image.size, image.id))[: most if most >= 0 else None]
+    largest = sorted(named, key=lambda image: (-image.size, image.id))[: maximum if maximum >= 0 else None]
     return [
         ContainerImage(names=[*image.digests, *image.names][:_MAX_IMAGE_NAMES], sizeBytes=image.size)
         for image in largest

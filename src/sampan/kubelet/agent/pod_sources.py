@@ -190,10 +190,10 @@ def _state(place: Path) -> list[tuple[str, int, int]]:
     files = []
     for path in _files(place):
         try:
-            about = os.stat(path)
+            status = os.stat(path)
         except OSError:
             continue
-        files.append((str(path), about.st_mtime_ns, about.st_size))
+        files.append((str(path), status.st_mtime_ns, status.st_size))
     return files
 
 

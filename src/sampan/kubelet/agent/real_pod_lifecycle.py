@@ -136,17 +136,17 @@ class RealPodLifecycle:
     def _decide_kill(
         self, pod: Pod, container: Container, present: ContainerReport, *, is_init: bool
     ) -> ContainerKill | None:
-        what = f"{'Init container' if is_init else 'Container'} {container.name}"
+        container_text = f"{'Init container' if is_init else 'Container'} {container.name}"
         if present.image and container.image and present.image != container.image:
             end = "" if is_init else ", will be restarted"
-            return ContainerKill(container, present.id, f"{what} definition changed{end}")
+            return ContainerKill(container, present.id, f"{container_text} definition changed{end}")
         kind = self._parts.probes.failure(pod, container.name)
         if kind is None:
             return None
         probe = container.startupProbe if kind == "Startup" else container.livenessProbe
         grace_s = probe.terminationGracePeriodSeconds if probe is not None else None
         end = ", will be restarted" if not is_init and restarts_on_failure(pod.spec) else ""
-        return ContainerKill(container, present.id, f"{what} failed {kind.lower()} probe{end}", grace_s)
+        return ContainerKill(container, present.id, f"{container_text} failed {kind.lower()} probe{end}", grace_s)
 
     # -- before the sandbox ------------------------------------------------------------------------------------------
 

@@ -70,9 +70,9 @@ def _read_log_end(path: Path) -> str:
     """Return the last lines of a log in CRI format, without timestamp, stream and tag."""
     try:
         with open_file(path) as file:
-            size, most = file.seek(0, 2), 4 * _MAX_LOG_BYTES + 100 * _MAX_LOG_LINES
-            file.seek(max(size - most, 0))
-            lines = file.read(most).splitlines()[-_MAX_LOG_LINES:]
+            size, maximum = file.seek(0, 2), 4 * _MAX_LOG_BYTES + 100 * _MAX_LOG_LINES
+            file.seek(max(size - maximum, 0))
+            lines = file.read(maximum).splitlines()[-_MAX_LOG_LINES:]
     except (OSError, UnsafePath):
         return ""
     text = b"".join(_log_content(line) for line in lines)

@@ -23,7 +23,7 @@ class CadvisorPort:
     async def handle(self, request: HttpRequest) -> StreamResponse | None:
         if request.method not in ("GET", "HEAD"):
             return HttpResponse(status=405, text="405: Method Not Allowed")
-        first, _, rest = request.path.lstrip("/").partition("/")
+        first, _, remainder = request.path.lstrip("/").partition("/")
         if first == "":
             return HttpResponse(status=307, headers={"Location": "/containers/"})
         if first == "healthz":
@@ -31,14 +31,14 @@ class CadvisorPort:
         if first == "metrics":
             return as_metrics(metrics_text.cadvisor_text(await self._view.stats()))
         if first == "containers":
-            return await self._page(f"/{rest.strip('/')}")
+            return await self._page(f"/{remainder.strip('/')}")
         if first == "api":
-            return await self._api(rest.strip("/"))
+            return await self._api(remainder.strip("/"))
         return _respond_not_found()
 
-    async def _api(self, rest: str) -> StreamResponse | None:
-        version, _, rest = rest.partition("/")
-        kind, _, path = rest.partition("/")
+    async def _api(self, remainder: str) -> StreamResponse | None:
+        version, _, remainder = remainder.partition("/")
+        kind, _, path = remainder.partition("/")
         if not version:
             return as_json({"versions": list(_VERSIONS)})
         if version not in _VERSIONS:

@@ -78,7 +78,7 @@ class ContainerInputs:
     devices: Sequence[Device] = ()
     """Block devices of volumes."""
     device_options: DeviceRunOptions = EMPTY_DEVICE_OPTIONS
-    """The devices, mounts and variables that device plug-ins and DRA drivers add to the container."""
+    """The devices, mounts and variables that device plugins and DRA drivers add to the container."""
     extra_groups: Sequence[int] = ()
     """Supplemental groups that volumes require."""
     pod_ips: Sequence[str] = ()

@@ -60,8 +60,8 @@ def _resolve_subscript(pod: Pod, path: str) -> str:
     match = _SUBSCRIPT.fullmatch(path)
     if match is None:
         raise FieldUnknown(f"fieldPath {gotext.quote(path)} does not support subscript")
-    kept = pod.metadata.labels if match["path"] == "metadata.labels" else pod.metadata.annotations
-    return kept.get(match["key"], "")
+    values = pod.metadata.labels if match["path"] == "metadata.labels" else pod.metadata.annotations
+    return values.get(match["key"], "")
 
 
 def _addresses(path: str, context: DownwardApiContext) -> str:

@@ -74,10 +74,10 @@ def _merge_pod_dns_config(pod: Pod, dns: ResolverConfig) -> ResolverConfig:
 
 def _merge_options(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
     """Merge resolver options; the options of the pod take precedence over the options of the node."""
-    kept = {option.partition(":")[0]: option for option in options}
+    options_by_name = {option.partition(":")[0]: option for option in options}
     for option in more:
-        kept[option.name] = option.name if option.value is None else f"{option.name}:{option.value}"
-    return list(kept.values())
+        options_by_name[option.name] = option.name if option.value is None else f"{option.name}:{option.value}"
+    return list(options_by_name.values())
 
 
 def _apply_limits(dns: ResolverConfig, warnings: list[str]) -> ResolverConfig:

@@ -95,22 +95,22 @@ def namespaces(pod: Pod, target: str = "") -> NamespaceOptions:
 
 
 def _refuse_root(pod: Pod, name: str, user: int | None, image: ImageInfo) -> None:
-    where = f'(pod: "{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})", container: {name})'
+    container_text = f'(pod: "{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})", container: {name})'
     if user is not None:
         if user == 0:
-            raise ContainerConfigError(f"container's runAsUser breaks non-root policy {where}")
+            raise ContainerConfigError(f"container's runAsUser breaks non-root policy {container_text}")
         return
     try:
         image_user = parse_user(image.user)
     except BadUser as error:
         raise ContainerConfigError(
-            f"container has runAsNonRoot and image has an invalid user: {error} {where}"
+            f"container has runAsNonRoot and image has an invalid user: {error} {container_text}"
         ) from None
     if image_user.uid == 0:
-        raise ContainerConfigError(f"container has runAsNonRoot and image will run as root {where}")
+        raise ContainerConfigError(f"container has runAsNonRoot and image will run as root {container_text}")
     if image_user.uid is None:
         message = f"image has non-numeric user ({image_user.name}), cannot verify user is non-root"
-        raise ContainerConfigError(f"container has runAsNonRoot and {message} {where}")
+        raise ContainerConfigError(f"container has runAsNonRoot and {message} {container_text}")
 
 
 def _groups(whole: PodSecurityContext) -> tuple[int, ...]:

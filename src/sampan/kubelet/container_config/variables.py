@@ -30,31 +30,30 @@ from sampan.kubelet.container_config.downward import DownwardApiContext, FieldUn
 from sampan.runtimes.safe_paths import UnsafePath
 
 
-def expand(text: str, *variables: Mapping[str, str], room: int = limits.EXPANDED_CHARACTERS) -> str:
+def expand(text: str, *variables: Mapping[str, str], character_budget: int = limits.EXPANDED_CHARACTERS) -> str:
     """Expand the references $(NAME) in the text. The value is taken from the first mapping that has the name. Unknown
-    references are left as they are. Once the values have used up `room` characters, all further references are left
-    too, which bounds the size of the result.
-    """
+    references are left as they are. Once the values have used up `character_budget` characters, all further references
+    are left too, which bounds the size of the result."""
     if "$" not in text:
         return text
     parts: list[str] = []
-    at, last_close = 0, text.rfind(")")
-    while (dollar := text.find("$", at)) >= 0:
-        parts.append(text[at:dollar])
-        at = dollar + 2
-        next_character = text[dollar + 1 : at]
+    path, last_close = 0, text.rfind(")")
+    while (dollar := text.find("$", path)) >= 0:
+        parts.append(text[path:dollar])
+        path = dollar + 2
+        next_character = text[dollar + 1 : path]
         if next_character == "$":
             parts.append("$")
-        elif next_character == "(" and at <= last_close:
-            close = text.index(")", at)
-            value = _value(text[at:close], variables) if room > 0 else None
+        elif next_character == "(" and path <= last_close:
+            close = text.index(")", path)
+            value = _value(text[path:close], variables) if character_budget > 0 else None
             parts.append(text[dollar : close + 1] if value is None else value)
-            room -= len(parts[-1])
-            at = close + 1
+            character_budget -= len(parts[-1])
+            path = close + 1
         else:
             parts.append("$")
-            at = dollar + 1
-    return "".join([*parts, text[at:]])
+            path = dollar + 1
+    return "".join([*parts, text[path:]])
 
 
 def _value(name: str, variables: Sequence[Mapping[str, str]]) -> str | None:
@@ -66,10 +65,10 @@ def _value(name: str, variables: Sequence[Mapping[str, str]]) -> str | None:
 
 def expand_all(texts: Sequence[str], variables: Mapping[str, str]) -> list[str]:
     expanded: list[str] = []
-    room = limits.EXPANDED_CHARACTERS
+    character_budget = limits.EXPANDED_CHARACTERS
     for text in texts:
-        expanded.append(expand(text, variables, room=room))
-        room -= len(expanded[-1])
+        expanded.append(expand(text, variables, character_budget=character_budget))
+        character_budget -= len(expanded[-1])
     return expanded
 
 
@@ -93,7 +92,7 @@ def container_variables(
 ) -> dict[str, str]:
     """Return the variables in the order of their declaration, services last. Raise ContainerConfigError on errors."""
     variables: dict[str, str] = {}
-    room = limits.EXPANDED_CHARACTERS
+    character_budget = limits.EXPANDED_CHARACTERS
     for source in container.envFrom:
         variables |= _env_from(pod, source, sources)
     for variable in container.env:
@@ -106,8 +105,8 @@ def container_variables(
                 continue
             value = referenced_value
         variables[variable.name] = value
-        room -= len(value)
-        if room < 0:
+        character_budget -= len(value)
+        if character_budget < 0:
             raise ContainerConfigError(f"environment variables exceed {limits.EXPANDED_CHARACTERS} characters")
     return {**variables, **{name: value for name, value in sources.services.items() if name not in variables}}
 

@@ -1,7 +1,7 @@
-"""Devices of a node: those of device plug-ins, which pods request as extended resources, and those of dynamic resource
+"""Devices of a node: those of device plugins, which pods request as extended resources, and those of dynamic resource
 allocation, which pods claim (`pkg/kubelet/cm/devicemanager`, `pkg/kubelet/cm/dra`).
 
-`manager` handles device plug-ins, `dra` handles dynamic resource allocation. `DeviceRunOptions` is the configuration
+`manager` handles device plugins, `dra` handles dynamic resource allocation. `DeviceRunOptions` is the configuration
 that both add to containers. `pod_resources` serves the pod resources API. Nothing here depends on how containers are
 run.
 """

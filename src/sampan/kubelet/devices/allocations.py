@@ -1,4 +1,4 @@
-"""Allocations of devices to containers with the responses of the plug-ins, and the pure rules by which devices are
+"""Allocations of devices to containers with the responses of the plugins, and the pure rules by which devices are
 selected.
 
 The allocations are checkpointed on disk, so that a restarted kubelet does not allocate a device twice.
@@ -33,7 +33,7 @@ class DeviceAllocation(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, list[str]] = msgspec.field(name="DeviceIDs")
     """Device IDs by NUMA node."""
     response: str = msgspec.field(name="AllocResp")
-    """Serialized response of the plug-in, in base64."""
+    """Serialized response of the plugin, in base64."""
 
     @property
     def devices(self) -> set[str]:
@@ -135,23 +135,22 @@ class NoDevices(Exception):
     """The devices cannot be allocated; the message says why."""
 
 
-def check_health(resource: str, healthy: Collection[str] | None, held: Collection[str]) -> None:
-    """Raise NoDevices unless the resource has healthy devices and all devices that the container already has (`held`)
-    are among them. `healthy` is None if no plug-in has ever registered the resource.
-    """
+def check_health(resource: str, healthy: Collection[str] | None, allocated: Collection[str]) -> None:
+    """Raise NoDevices unless the resource has healthy devices and all devices that the container already has
+    (`allocated`) are among them. `healthy` is None if no plugin has ever registered the resource."""
     if healthy is None:
         raise NoDevices(f"cannot allocate unregistered device {resource}")
     if not healthy:
         raise NoDevices(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
-    if not set(held) <= set(healthy):
+    if not set(allocated) <= set(healthy):
         message = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
         raise NoDevices(f"{message} {resource}")
 
 
-def check_unchanged(uid: str, container: str, resource: str, held: Collection[str], count: int) -> None:
-    if held and len(held) != count:
+def check_unchanged(uid: str, container: str, resource: str, allocated: Collection[str], count: int) -> None:
+    if allocated and len(allocated) != count:
         message = f'pod "{uid}" container "{container}" changed request for resource "{resource}"'
-        raise NoDevices(f"{message} from {len(held)} to {count}")
+        raise NoDevices(f"{message} from {len(allocated)} to {count}")
 
 
 def check_enough(resource: str, count: int, free: Collection[str]) -> None:
@@ -162,7 +161,7 @@ def check_enough(resource: str, count: int, free: Collection[str]) -> None:
 
 def select_devices(count: int, reusable: Collection[str], preferred: Sequence[str], free: Collection[str]) -> list[str]:
     """Return `count` devices for a container: those of earlier init containers of the pod (`reusable`) first, then
-    those that the plug-in prefers, then other free devices.
+    those that the plugin prefers, then other free devices.
     """
     ordered = [*sorted(reusable), *(device for device in preferred if device in free), *sorted(free)]
     return list(dict.fromkeys(ordered))[:count]
@@ -174,7 +173,7 @@ def requested_resources(container: Container) -> dict[str, int]:
 
 
 def resources_from_claim(pod: Pod, container: str) -> set[str]:
-    """Return the resources that a resource claim provides to the container instead of a device plug-in."""
+    """Return the resources that a resource claim provides to the container instead of a device plugin."""
     status = pod.status.extendedResourceClaimStatus
     mappings = status.requestMappings if status is not None else ()
     return {mapping.resourceName for mapping in mappings or () if mapping.containerName == container}

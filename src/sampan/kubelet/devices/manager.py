@@ -1,4 +1,4 @@
-"""The device manager tracks devices of plug-ins and allocates them to containers (`pkg/kubelet/cm/devicemanager`)."""
+"""The device manager tracks devices of plugins and allocates them to containers (`pkg/kubelet/cm/devicemanager`)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ TYPE = "DevicePlugin"
 UNEXPECTED = "UnexpectedAdmissionError"
 _DIRECTORY, _SOCKET, _CHECKPOINT = "device-plugins", "kubelet.sock", "kubelet_internal_checkpoint"
 _GRACE_S = 300.0
-"""How long the devices of a disconnected plug-in still count towards the capacity."""
+"""How long the devices of a disconnected plugin still count towards the capacity."""
 
 
 class DeviceManager:
-    """Tracks the devices of plug-ins and allocates them to containers. `run()` must be active for
-    plug-ins to register.
+    """Tracks the devices of plugins and allocates them to containers. `run()` must be active for
+    plugins to register.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class DeviceManager:
         self._on_change, self._look_at = on_change, look_at
         self._plugins: dict[str, DevicePlugin] = {}
         self._devices: dict[str, dict[str, DeviceStatus]] = {}
-        """Devices by resource and ID; those of a disconnected plug-in are unhealthy."""
+        """Devices by resource and ID; those of a disconnected plugin are unhealthy."""
         self._disconnected_at: dict[str, float] = {}
-        """Monotonic time at which the plug-in of a resource disconnected."""
+        """Monotonic time at which the plugin of a resource disconnected."""
         self._allocations = DeviceAllocations(self._directory / _CHECKPOINT)
         self._locks: dict[str, asyncio.Lock] = {}
         self._listening: dict[str, asyncio.Task[None]] = {}
@@ -78,10 +78,10 @@ class DeviceManager:
         for resource in self._allocations.read():
             self._devices[resource], self._disconnected_at[resource] = {}, clock.monotonic()
 
-    # -- plug-ins ----------------------------------------------------------------------------------------------------
+    # -- plugins ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Serve the registration socket. Plug-ins detect that the socket was created again, and register again."""
+        """Serve the registration socket. Plugins detect that the socket was created again, and register again."""
         self._remove_sockets()
         service = GrpcService(schema=proto, name="Registration", methods={"Register": self._on_register})
         async with asyncio.TaskGroup() as group:
@@ -89,7 +89,7 @@ class DeviceManager:
             await SocketServer(path=self._directory / _SOCKET, services=[service]).run(self._clock)
 
     def _remove_sockets(self) -> None:
-        """Remove the sockets of plug-ins that registered with the previous kubelet."""
+        """Remove the sockets of plugins that registered with the previous kubelet."""
         for path in self._directory.glob("*"):
             with contextlib.suppress(OSError):
                 if path.is_socket():
@@ -131,7 +131,7 @@ class DeviceManager:
 
     async def _connect(self, plugin: DevicePlugin) -> None:
         if self._group is None:
-            raise RpcError("the kubelet has not started its plug-in manager yet")
+            raise RpcError("the kubelet has not started its plugin manager yet")
         await plugin.connect()
         self._stop_listening(plugin.resource)
         self._plugins[plugin.resource] = plugin
@@ -153,7 +153,7 @@ class DeviceManager:
         self._disconnect(plugin)
 
     def _disconnect(self, plugin: DevicePlugin) -> None:
-        """Mark the devices of the plug-in as unhealthy, because their actual state is unknown."""
+        """Mark the devices of the plugin as unhealthy, because their actual state is unknown."""
         resource = plugin.resource
         if self._plugins.get(resource) is not plugin:
             return
@@ -174,7 +174,7 @@ class DeviceManager:
     # -- capacity and health -----------------------------------------------------------------------------------------
 
     def capacity(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return capacity and allocatable number of each resource; 0 if its plug-in has been gone for too long."""
+        """Return capacity and allocatable number of each resource; 0 if its plugin has been gone for too long."""
         capacity, allocatable = {}, {}
         for resource, devices in self._devices.items():
             is_past = self._clock.monotonic() - self._disconnected_at.get(resource, self._clock.monotonic()) > _GRACE_S
@@ -249,12 +249,12 @@ class DeviceManager:
         self, uid: str, container: str, resource: str, count: int, reusable: Collection[str], *, is_running: bool
     ) -> None:
         allocation = self._allocations.get(uid, container, resource)
-        held = allocation.devices if allocation is not None else set()
-        check_unchanged(uid, container, resource, held, count)
+        allocated = allocation.devices if allocation is not None else set()
+        check_unchanged(uid, container, resource, allocated, count)
         if is_running:
             return
         healthy = self._healthy(resource)
-        check_health(resource, healthy if resource in self._devices else None, held)
+        check_health(resource, healthy if resource in self._devices else None, allocated)
         if allocation is not None:
             return
         reused = set(sorted(set(reusable) & healthy)[:count])
@@ -285,7 +285,7 @@ class DeviceManager:
         return resource in self._devices or bool(self._allocations.list_allocated_devices(resource))
 
     async def run_options(self, pod: Pod, container: str) -> DeviceRunOptions:
-        """Return the configuration of the container's devices. Raise RpcError if its plug-in has to be called before
+        """Return the configuration of the container's devices. Raise RpcError if its plugin has to be called before
         the start and fails.
         """
         allocations = self.list_allocations(pod, container)

@@ -1,4 +1,4 @@
-"""Client of a device plug-in (API `v1beta1`), and the container configuration that results from allocated devices
+"""Client of a device plugin (API `v1beta1`), and the container configuration that results from allocated devices
 (`DeviceRunContainerOptions` in `pkg/kubelet/cm/devicemanager`).
 """
 
@@ -27,27 +27,27 @@ def proto() -> ProtoSchema:
 
 
 class DeviceStatus(NamedTuple):
-    """A device as last reported by its plug-in."""
+    """A device as last reported by its plugin."""
 
     is_healthy: bool
     nodes: Sequence[int]
 
 
 class DevicePlugin:
-    """A client of one device plug-in. Methods raise RpcError if the plug-in does not respond or returns an error."""
+    """A client of one device plugin. Methods raise RpcError if the plugin does not respond or returns an error."""
 
     def __init__(self, resource: str, socket: str) -> None:
         self.resource, self.socket = resource, socket
         self.pre_starts = self.prefers = False
 
     async def connect(self) -> None:
-        """Read the options of the plug-in."""
+        """Read the options of the plugin."""
         options = await self._call("GetDevicePluginOptions", proto().Empty())
         self.pre_starts = options.pre_start_required
         self.prefers = options.get_preferred_allocation_available
 
     async def devices(self) -> AsyncIterator[dict[str, DeviceStatus]]:
-        """Yield all devices of the plug-in each time that one of them changes."""
+        """Yield all devices of the plugin each time that one of them changes."""
         schema = proto()
         async for response in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
             yield {device.ID: DeviceStatus(device.health == HEALTHY, _nodes(device)) for device in response.devices}
@@ -61,10 +61,14 @@ class DevicePlugin:
             raise calls.RpcError("no containers return in allocation response &AllocateResponse{}")
         return response.container_responses[0]
 
-    async def get_preferred_allocation(self, free: Collection[str], held: Collection[str], count: int) -> list[str]:
+    async def get_preferred_allocation(
+        self, free: Collection[str], allocated: Collection[str], count: int
+    ) -> list[str]:
         schema = proto()
         container_request = schema.ContainerPreferredAllocationRequest(
-            available_deviceIDs=sorted({*free, *held}), must_include_deviceIDs=sorted(held), allocation_size=count
+            available_deviceIDs=sorted({*free, *allocated}),
+            must_include_deviceIDs=sorted(allocated),
+            allocation_size=count,
         )
         request = schema.PreferredAllocationRequest(container_requests=[container_request])
         try:
@@ -123,7 +127,7 @@ def merge_options(parts: Iterable[DeviceRunOptions]) -> DeviceRunOptions:
 
 
 def options_from_response(response: Message) -> DeviceRunOptions:
-    """Return the configuration from the response of a device plug-in."""
+    """Return the configuration from the response of a device plugin."""
     return DeviceRunOptions(
         env=dict(response.envs),
         mounts=[

@@ -72,11 +72,13 @@ class PodResources:
         )
 
     def _container(self, pod: Pod, container: Container) -> Message:
-        held = self._devices.list_allocations(pod, container.name)
+        allocations = self._devices.list_allocations(pod, container.name)
         return proto().ContainerResources(
             name=container.name,
             devices=[
-                message for allocation in held for message in _group_by_device(allocation.resource, allocation.nodes)
+                message
+                for allocation in allocations
+                for message in _group_by_device(allocation.resource, allocation.nodes)
             ],
             dynamic_resources=[_claim(info) for info in self._claims(pod, container)],
         )

@@ -38,9 +38,9 @@ def parse(raw: bytes) -> LogLine:
 
 
 def _cri(raw: bytes) -> LogLine:
-    time, _, rest = raw.partition(b" ")
-    stream, _, rest = rest.partition(b" ")
-    tags, space, text = rest.partition(b" ")
+    time, _, remainder = raw.partition(b" ")
+    stream, _, remainder = remainder.partition(b" ")
+    tags, space, text = remainder.partition(b" ")
     if not space and tags.endswith(b"\n"):  # An empty line may lack the last space.
         tags, text = tags[:-1], b"\n"
     if stream not in (b"stdout", b"stderr") or not tags:

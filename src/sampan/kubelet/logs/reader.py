@@ -96,8 +96,8 @@ class _LogSource:
 
     def rest(self) -> list[bytes]:
         """Return the incomplete last line, if there is one."""
-        rest, self._rest = self._rest, b""
-        return [rest] if rest else []
+        remainder, self._rest = self._rest, b""
+        return [remainder] if remainder else []
 
     def switch_to_new_file(self) -> bool:
         """Switch to the new file after a rotation, once the old file has been read to its end. Return whether to
@@ -135,19 +135,19 @@ def tail_start(file: BinaryIO, lines: int) -> int:
     size = file.seek(0, os.SEEK_END)
     if lines <= 0:
         return size
-    remaining, at = lines + 1, size
+    remaining, position = lines + 1, size
     """Number of newlines to find, including the one before the first line to show."""
     if size:
         file.seek(size - 1)
         remaining -= file.read(1) != b"\n"
-    while at > 0:
-        start = max(at - _BLOCK, 0)
+    while position > 0:
+        start = max(position - _BLOCK, 0)
         file.seek(start)
-        block = file.read(at - start)
+        block = file.read(position - start)
         newlines = block.count(b"\n")
         if newlines < remaining:
             remaining -= newlines
-            at = start
+            position = start
             continue
         end = len(block)
         for _ in range(remaining):

@@ -52,11 +52,11 @@ def plan_rotation(names: Iterable[str], files: int) -> RotationPlan:
     """Return which older files of a log to remove and which to compress, so that at most `files` remain. Pure."""
     all_names = set(names)
     unused = {name for name in all_names if name.endswith(_SCRATCH) or name + _COMPRESSED in all_names}
-    kept = sorted(all_names - unused)
-    too_many = max(len(kept) - max(files - 2, 0), 0)
-    remaining = kept[too_many:]
+    remaining_names = sorted(all_names - unused)
+    too_many = max(len(remaining_names) - max(files - 2, 0), 0)
+    remaining = remaining_names[too_many:]
     return RotationPlan(
-        [*sorted(unused), *kept[:too_many]], [name for name in remaining if not name.endswith(_COMPRESSED)]
+        [*sorted(unused), *remaining_names[:too_many]], [name for name in remaining if not name.endswith(_COMPRESSED)]
     )
 
 
@@ -122,8 +122,8 @@ class LogRotator:
             try:
                 await self._check(pod, container)
             except (OSError, RuntimeFailure) as error:
-                where = f"{pod.metadata.namespace}/{pod.metadata.name}/{container}"
-                log.warning("cannot rotate the log of %s: %s", where, error)
+                container_name = f"{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+                log.warning("cannot rotate the log of %s: %s", container_name, error)
 
     async def _check(self, pod: Pod, container: str) -> None:
         path = self._runtime.log_file(pod, container)

@@ -1,8 +1,8 @@
-"""Plug-ins on a node: programs that create a socket in the kubelet's directory and are called by gRPC
+"""Plugins on a node: programs that create a socket in the kubelet's directory and are called by gRPC
 (`pkg/kubelet/pluginmanager`).
 
-`registry` discovers plug-ins and passes each to the handler of its type: CSI drivers to `sampan.kubelet.volumes`,
-device plug-ins and DRA drivers to `sampan.kubelet.devices`. `calls` makes the gRPC calls.
+`registry` discovers plugins and passes each to the handler of its type: CSI drivers to `sampan.kubelet.volumes`,
+device plugins and DRA drivers to `sampan.kubelet.devices`. `calls` makes the gRPC calls.
 """
 
 from sampan.kubelet.plugin_registry.registry import PluginError, PluginHandler, PluginRegistry

@@ -18,7 +18,7 @@ _OPTIONS = [("grpc.enable_http_proxy", 0)]
 
 
 class RpcError(Exception):
-    """The error of the called plug-in; `code` is the name of the gRPC status code."""
+    """The error of the called plugin; `code` is the name of the gRPC status code."""
 
     def __init__(self, text: str, code: str = "") -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ def read_schema(file: Path) -> ProtoSchema:
 async def call(
     socket: str, schema: ProtoSchema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
 ) -> Message:
-    """Make one call over a new connection: calls are rare, and plug-ins may restart at any time. The timeout uses the
+    """Make one call over a new connection: calls are rare, and plugins may restart at any time. The timeout uses the
     event loop's clock.
     """
     import grpc.aio  # type: ignore[import-untyped]
@@ -58,7 +58,7 @@ async def call(
 
 
 async def stream(socket: str, schema: ProtoSchema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
-    """Yield each response until the plug-in ends the stream."""
+    """Yield each response until the plugin ends the stream."""
     import grpc.aio
 
     method = schema.method(service, name)

@@ -1,4 +1,4 @@
-"""Discovers plug-ins by their sockets in the kubelet's directory, asks for their identity and notifies them of the
+"""Discovers plugins by their sockets in the kubelet's directory, asks for their identity and notifies them of the
 outcome.
 """
 
@@ -28,20 +28,20 @@ _FAILED = "RegisterPlugin error --"
 
 
 class PluginError(Exception):
-    """The plug-in cannot be used; the message says why."""
+    """The plugin cannot be used; the message says why."""
 
 
 class PluginHandler(Protocol):
-    """Receiver of the plug-ins of one type."""
+    """Receiver of the plugins of one type."""
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Raise PluginError if the plug-in is not supported."""
+        """Raise PluginError if the plugin is not supported."""
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Register the plug-in. Raise PluginError if it cannot be registered now."""
+        """Register the plugin. Raise PluginError if it cannot be registered now."""
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        """Remove a plug-in that is gone. Another endpoint of the same name may still be registered."""
+        """Remove a plugin that is gone. Another endpoint of the same name may still be registered."""
 
 
 class PluginSocket(NamedTuple):
@@ -63,7 +63,7 @@ class _RegistrationRetry(NamedTuple):
 
 class PluginRegistry:
     def __init__(self, *, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
-        """`handlers` are keyed by plug-in type."""
+        """`handlers` are keyed by plugin type."""
         self._directory, self._handlers, self._clock = directory, handlers, clock
         self._registered: dict[PluginSocket, _RegisteredPlugin] = {}
         self._retries: dict[PluginSocket, _RegistrationRetry] = {}
@@ -88,7 +88,7 @@ class PluginRegistry:
             await self._deregister(plugin)
         for socket in set(self._retries) - current_sockets:
             del self._retries[socket]
-        # Register concurrently, so that an unresponsive plug-in does not delay the others.
+        # Register concurrently, so that an unresponsive plugin does not delay the others.
         async with asyncio.TaskGroup() as group:
             for socket in sorted(current_sockets - set(self._registered)):
                 retry = self._retries.get(socket)
@@ -128,7 +128,7 @@ class PluginRegistry:
         plugin = _RegisteredPlugin(str(info.type), str(info.name), str(info.endpoint or socket.path))
         error = await self._install(socket, plugin, list(info.supported_versions))
         if not error:
-            # Recorded before the plug-in is notified: if it exits during the notification, it must be deregistered.
+            # Recorded before the plugin is notified: if it exits during the notification, it must be deregistered.
             self._registered[socket] = plugin
             log.info("registered %s %s", plugin.type, plugin.name)
         status = schema.RegistrationStatus(plugin_registered=not error, error=error)
@@ -137,7 +137,7 @@ class PluginRegistry:
             raise PluginError(error)
 
     async def _install(self, socket: PluginSocket, plugin: _RegisteredPlugin, versions: Sequence[str]) -> str:
-        """Pass the plug-in to its handler. Return the error, or an empty string on success."""
+        """Pass the plugin to its handler. Return the error, or an empty string on success."""
         handler = self._handlers.get(plugin.type)
         if handler is None:
             return f"{_FAILED} no handler registered for plugin type: {plugin.type} at socket {socket.path}"

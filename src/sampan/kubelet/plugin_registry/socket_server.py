@@ -118,11 +118,11 @@ def _short_path(directory: Path) -> Iterator[Path]:
     """Yield a short path of the directory that is valid in this process. The paths of Unix sockets have a length limit
     that directories often exceed.
     """
-    held = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:
-        yield Path(f"/proc/self/fd/{held}")
+        yield Path(f"/proc/self/fd/{descriptor}")
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -107,8 +107,8 @@ async def probe_http(url: str, headers: Mapping[str, str], timeout_s: float) -> 
         async with asyncio.timeout(timeout_s):
             return await _get(URL(url, encoded=True), headers)
     except TimeoutError:
-        what = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-        return ProbeResult(False, f'Get "{url}": {what}')
+        timeout_text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return ProbeResult(False, f'Get "{url}": {timeout_text}')
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return ProbeResult(False, f'Get "{url}": {_error_text(error)}')
 

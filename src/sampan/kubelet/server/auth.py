@@ -66,8 +66,8 @@ class KubeletAuth:
         for subresource in names:
             if await self._may_access(user, verb, subresource):
                 return
-        what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(names)}]"
-        raise ErrorResponse(403, f"Forbidden ({what})\n")
+        attributes_text = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(names)}]"
+        raise ErrorResponse(403, f"Forbidden ({attributes_text})\n")
 
     async def _user(self, request: HttpRequest) -> UserInfo:
         transport = request.transport
@@ -96,5 +96,5 @@ class KubeletAuth:
         try:
             return (await self._delegation.may_use(user, attributes)).is_allowed
         except (errors.ApiError, ConnectionFailed):
-            what = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
-            raise ErrorResponse(500, f"Authorization error ({what})") from None
+            attributes_text = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
+            raise ErrorResponse(500, f"Authorization error ({attributes_text})") from None

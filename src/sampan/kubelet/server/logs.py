@@ -113,11 +113,11 @@ def _apply_options(text: str, options: LogOptions) -> list[bytes]:
     return [b"".join(lines)[: options.limit_bytes]]
 
 
-async def node_log(directory: Path, rest: str, request: HttpRequest) -> StreamResponse | None:
+async def node_log(directory: Path, path_in_directory: str, request: HttpRequest) -> StreamResponse | None:
     """Serve a file or a directory listing of the node's logs. Neither the path nor a symbolic link can leave the
     directory.
     """
-    path = _resolve(directory, rest)
+    path = _resolve(directory, path_in_directory)
     if path.is_dir():
         if not request.path.endswith("/"):
             return HttpResponse(status=301, headers={"Location": f"{request.path}/"})

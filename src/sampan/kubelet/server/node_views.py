@@ -119,7 +119,7 @@ class AgentView:
         export_pods(metrics, self)
         metrics.function(
             "volume_manager_total_volumes",
-            "Volumes on the node by plug-in and state.",
+            "Volumes on the node by plugin and state.",
             lambda: self._kubelet.volumes.count_volumes().items(),
             ("plugin_name", "state"),
         )

@@ -33,7 +33,9 @@ _PROFILES = {
 
 async def profile(kind: str, request: HttpRequest) -> StreamResponse | None:
     if not kind:
-        rows = "".join(f'<tr><td><a href="{name}">{name}</a><td>{about}\n' for name, about in _PROFILES.items())
+        rows = "".join(
+            f'<tr><td><a href="{name}">{name}</a><td>{description}\n' for name, description in _PROFILES.items()
+        )
         return HttpResponse(
             text=f"<!doctype html>\n<title>/debug/pprof/</title>\n<table>\n{rows}</table>\n", content_type="text/html"
         )
@@ -87,8 +89,8 @@ def _tasks() -> str:
     lines = []
     for task in asyncio.all_tasks():
         stack = task.get_stack(limit=5)
-        where = " < ".join(f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in stack)
-        lines.append(f"{task.get_name()} {task.get_coro()!r} {where}\n")
+        stack_text = " < ".join(f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in stack)
+        lines.append(f"{task.get_name()} {task.get_coro()!r} {stack_text}\n")
     return f"tasks: total {len(lines)}\n" + "".join(sorted(lines))
 
 

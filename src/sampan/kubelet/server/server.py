@@ -71,68 +71,70 @@ class KubeletServer:
     # -- dispatch ----------------------------------------------------------------------------------------------------
 
     async def _dispatch(self, request: HttpRequest) -> StreamResponse | None:
-        first, _, rest = request.path.lstrip("/").partition("/")
+        first, _, remainder = request.path.lstrip("/").partition("/")
         if first in _DEBUGGING:
             if not self._settings.has_debugging:
                 raise ErrorResponse(405, "Debug endpoints are disabled.\n")
-            return await self._dispatch_debugging(first, rest, request)
-        if request.method == "DELETE" and first == "metrics" and rest == _SLIS:
+            return await self._dispatch_debugging(first, remainder, request)
+        if request.method == "DELETE" and first == "metrics" and remainder == _SLIS:
             self._view.health_metrics.reset()
             return HttpResponse(text=RESET_TEXT)
         if request.method not in _READERS:
             raise ErrorResponse(405, "405: Method Not Allowed")
-        return await self._read(first, rest.rstrip("/"), request)
+        return await self._read(first, remainder.rstrip("/"), request)
 
-    async def _read(self, first: str, rest: str, request: HttpRequest) -> StreamResponse | None:
-        if first == "pods" and not rest:
+    async def _read(self, first: str, remainder: str, request: HttpRequest) -> StreamResponse | None:
+        if first == "pods" and not remainder:
             return pod_list(self._view.pods())
         if first == "healthz":
-            return await serve_healthz(self._view, rest, request)
+            return await serve_healthz(self._view, remainder, request)
         if first == "stats":
-            return await serve_stats(self._view, rest, request)
-        if first == "spec" and not rest:
+            return await serve_stats(self._view, remainder, request)
+        if first == "spec" and not remainder:
             return await serve_spec(self._view)
         if first == "metrics":
-            return await serve_metrics(self._view, rest)
-        if first == "configz" and not rest:
+            return await serve_metrics(self._view, remainder)
+        if first == "configz" and not remainder:
             return as_json({"kubeletconfig": self._view.configuration()})
         raise ErrorResponse(404, "404 page not found\n")
 
-    async def _dispatch_debugging(self, first: str, rest: str, request: HttpRequest) -> StreamResponse | None:
-        view, where = self._view, rest.split("/")
-        if first == "exec" and len(where) in (3, 4):
-            return await streaming.handle_exec(view, request, where)
-        if first == "attach" and len(where) in (3, 4):
-            return await streaming.handle_attach(view, request, where)
-        if first == "portForward" and len(where) in (2, 3):
-            return await streaming.handle_port_forward(view, request, where)
-        if first == "run" and len(where) in (3, 4) and request.method == "POST":
-            return await streaming.handle_run(view, request, where)
+    async def _dispatch_debugging(self, first: str, remainder: str, request: HttpRequest) -> StreamResponse | None:
+        view, segments = self._view, remainder.split("/")
+        if first == "exec" and len(segments) in (3, 4):
+            return await streaming.handle_exec(view, request, segments)
+        if first == "attach" and len(segments) in (3, 4):
+            return await streaming.handle_attach(view, request, segments)
+        if first == "portForward" and len(segments) in (2, 3):
+            return await streaming.handle_port_forward(view, request, segments)
+        if first == "run" and len(segments) in (3, 4) and request.method == "POST":
+            return await streaming.handle_run(view, request, segments)
         if request.method not in _READERS:
             raise ErrorResponse(405, "405: Method Not Allowed")
         if first == "containerLogs":
-            return await self._container_log(where, request)
+            return await self._container_log(segments, request)
         if first == "runningpods":
             return pod_list([pod for pod in view.pods() if self._is_running(pod)])
         if first == "logs":
             if not self._settings.has_node_logs:
                 raise ErrorResponse(405, "logs endpoint is disabled.\n")
-            return await node_log(self._settings.node_logs, rest, request)
-        if first == "debug" and where[0] == "pprof":
+            return await node_log(self._settings.node_logs, remainder, request)
+        if first == "debug" and segments[0] == "pprof":
             if not self._settings.has_profiling:
                 raise ErrorResponse(405, "profiling endpoint is disabled.\n")
-            return await pprof.profile("/".join(where[1:]), request)
+            return await pprof.profile("/".join(segments[1:]), request)
         raise ErrorResponse(404, "404 page not found\n")
 
     def _is_running(self, pod: Pod) -> bool:
         return any(container.state == RUNNING for container in self._view.runtime.pod_report(pod).containers)
 
-    async def _container_log(self, where: list[str], request: HttpRequest) -> StreamResponse | None:
+    async def _container_log(self, segments: list[str], request: HttpRequest) -> StreamResponse | None:
         missing = ("podNamespace", "podID", "container name")
-        if len(where) != 3 or not all(where):
-            position = next((position for position in range(3) if position >= len(where) or not where[position]), 2)
+        if len(segments) != 3 or not all(segments):
+            position = next(
+                (position for position in range(3) if position >= len(segments) or not segments[position]), 2
+            )
             raise ErrorResponse(400, f'{{"message": "Missing {missing[position]}."}}')
-        namespace, pod, container = where
+        namespace, pod, container = segments
         pieces = self.log(namespace, pod, container, dict(reversed(list(request.query.items()))))
         first = await anext(pieces)
         response = StreamResponse(headers={"Content-Type": "text/plain"})
@@ -153,14 +155,14 @@ def pod_list(pods: Any) -> HttpResponse:
     return HttpResponse(body=body, content_type="application/json")
 
 
-async def serve_stats(view: KubeletView, rest: str, request: HttpRequest) -> StreamResponse | None:
+async def serve_stats(view: KubeletView, remainder: str, request: HttpRequest) -> StreamResponse | None:
     node_stats = await view.stats()
-    if rest == "summary":
+    if remainder == "summary":
         short = request.query.get("only_cpu_and_memory", "")
         return as_json(summary(node_stats, only_cpu_and_memory=short.lower() in ("1", "t", "true")))
-    if rest in ("", "container"):
+    if remainder in ("", "container"):
         containers = cadvisor.containers(node_stats)
-        return as_json(containers["/"] if not rest else containers)
+        return as_json(containers["/"] if not remainder else containers)
     raise ErrorResponse(404, "404: Page Not Found")
 
 
@@ -168,17 +170,17 @@ async def serve_spec(view: KubeletView) -> StreamResponse | None:
     return as_json(cadvisor.machine_info((await view.stats()).machine))
 
 
-async def serve_metrics(view: KubeletView, rest: str) -> StreamResponse | None:
-    if rest == "":
+async def serve_metrics(view: KubeletView, remainder: str) -> StreamResponse | None:
+    if remainder == "":
         await view.stats()  # Some metrics are taken from the latest stats.
         return as_metrics(view.metrics_text())
-    if rest == _SLIS:
+    if remainder == _SLIS:
         return as_metrics(view.health_metrics.text())
-    if rest == "probes":
+    if remainder == "probes":
         return as_metrics(view.probe_metrics_text())
-    if rest == "resource":
+    if remainder == "resource":
         return as_metrics(metrics_text.resource_text(await view.stats()))
-    if rest == "cadvisor":
+    if remainder == "cadvisor":
         return as_metrics(metrics_text.cadvisor_text(await view.stats()))
     raise ErrorResponse(404, "404: Page Not Found")
 

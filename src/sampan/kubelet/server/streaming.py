@@ -14,9 +14,9 @@ from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCo
 from sampan.runtimes.contract import RUNNING, RuntimeFailure, collect_output
 
 
-async def handle_exec(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
-    """Handle /exec. `where` consists of namespace, pod, optionally its UID, and container."""
-    pod, container = _find_running_container(view, where)
+async def handle_exec(view: KubeletView, request: HttpRequest, segments: Sequence[str]) -> StreamResponse | None:
+    """Handle /exec. `segments` consists of namespace, pod, optionally its UID, and container."""
+    pod, container = _find_running_container(view, segments)
     streams, command = parse_requested_streams(request), request.query.getall("command", [])
 
     async def begin() -> RemoteProcess:
@@ -25,8 +25,8 @@ async def handle_exec(view: KubeletView, request: HttpRequest, where: Sequence[s
     return await _serve(request, streams, begin, command)
 
 
-async def handle_attach(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
-    pod, container = _find_running_container(view, where)
+async def handle_attach(view: KubeletView, request: HttpRequest, segments: Sequence[str]) -> StreamResponse | None:
+    pod, container = _find_running_container(view, segments)
     streams = parse_requested_streams(request)
     spec = spec_of(pod, container)
     if spec is not None and streams.tty != bool(spec.tty):
@@ -53,25 +53,27 @@ async def _serve(
     return None
 
 
-async def handle_port_forward(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
-    """Handle /portForward. `where` consists of namespace, pod and optionally its UID."""
-    pod = pod_of(view, *where)
+async def handle_port_forward(
+    view: KubeletView, request: HttpRequest, segments: Sequence[str]
+) -> StreamResponse | None:
+    """Handle /portForward. `segments` consists of namespace, pod and optionally its UID."""
+    pod = pod_of(view, *segments)
     agreement = _negotiate(request, port_forward.SPDY_PROTOCOLS, port_forward.WEBSOCKET_PROTOCOLS)
     ports = _ports(request) if agreement.is_websocket and not agreement.protocol.startswith(handshake.SPDY) else []
     if not pod.spec.hostNetwork and not view.runtime.pod_report(pod).is_sandbox_ready:
         raise ErrorResponse(500, f'pod not found ("{pod.metadata.name}_{pod.metadata.namespace}")')
     wire = request.take_over(agreement.head)
-    about = f"pod {pod.metadata.name}, uid {pod.metadata.uid}"
+    subject = f"pod {pod.metadata.name}, uid {pod.metadata.uid}"
     try:
-        await port_forward.serve(wire, agreement, ports, lambda port: view.runtime.connect(pod, port), about)
+        await port_forward.serve(wire, agreement, ports, lambda port: view.runtime.connect(pod, port), subject)
     except ConnectionError:
         await wire.close()
     return None
 
 
-async def handle_run(view: KubeletView, request: HttpRequest, where: Sequence[str]) -> StreamResponse | None:
+async def handle_run(view: KubeletView, request: HttpRequest, segments: Sequence[str]) -> StreamResponse | None:
     """Handle /run, the legacy endpoint: run one command and return its output."""
-    pod, container = _find_running_container(view, where)
+    pod, container = _find_running_container(view, segments)
     command = request.query.get("cmd", "").split(" ")
     try:
         stream = await view.runtime.exec(pod, container, command)
@@ -98,8 +100,8 @@ def parse_requested_streams(request: HttpRequest) -> RemoteCommandOptions:
     return streams
 
 
-def _find_running_container(view: KubeletView, where: Sequence[str]) -> tuple[Pod, str]:
-    *parts, container = where
+def _find_running_container(view: KubeletView, segments: Sequence[str]) -> tuple[Pod, str]:
+    *parts, container = segments
     pod = pod_of(view, *parts)
     container_report = view.runtime.pod_report(pod).container(container)
     if container_report is None or container_report.state != RUNNING:

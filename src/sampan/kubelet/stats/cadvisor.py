@@ -82,11 +82,11 @@ def _parent(path: str) -> str:
 
 
 def _info(
-    path: str, usage: ContainerUsage, at: float, *, labels: Mapping[str, str] | None = None, image: str = ""
+    path: str, usage: ContainerUsage, time: float, *, labels: Mapping[str, str] | None = None, image: str = ""
 ) -> dict[str, Any]:
     seconds = usage.cpu_s or 0.0
     stats: dict[str, Any] = {
-        "timestamp": times.format_time(at),
+        "timestamp": times.format_time(time),
         "cpu": {"usage": {"total": int(seconds * _NANO), "user": 0, "system": 0}, "load_average": 0},
         "cpu_inst": {"usage": {"total": int(usage.cpu_cores * _NANO)}},
         "memory": {"usage": usage.memory_bytes, "working_set": usage.memory_bytes, "rss": usage.memory_rss_bytes or 0},
@@ -116,8 +116,8 @@ def _process(directory: Path, memory: int) -> dict[str, Any] | None:
         owner = directory.stat().st_uid
     except OSError:
         return None
-    name, _, rest = stat.partition("(")[2].rpartition(")")
-    words = rest.split()
+    name, _, remainder = stat.partition("(")[2].rpartition(")")
+    words = remainder.split()
     ticks = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     rss = int(words[21]) * os.sysconf("SC_PAGE_SIZE")
     return {

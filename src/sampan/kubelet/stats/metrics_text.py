@@ -72,14 +72,14 @@ def _resource(node_stats: NodeStats) -> Iterator[Sample]:
     yield "node_memory_working_set_bytes", {}, machine.working_set
     yield "node_swap_usage_bytes", {}, machine.swap_used
     for pod in node_stats.pods:
-        about = _pod_labels(pod)
+        object_labels = _pod_labels(pod)
         for usage in _containers(pod.usages):
-            labels = {"container": usage.name, **about}
+            labels = {"container": usage.name, **object_labels}
             started = pod.report.container(usage.name)
             if started is not None:
                 yield "container_start_time_seconds", labels, started.started_at
             yield from _cpu_and_memory("container", labels, usage)
-        yield from _cpu_and_memory("pod", about, total(pod.usages))
+        yield from _cpu_and_memory("pod", object_labels, total(pod.usages))
     yield "resource_scrape_error", {}, 0
 
 
@@ -104,7 +104,7 @@ def _cadvisor(node_stats: NodeStats) -> Iterator[Sample]:
 
 
 def _sample_pod(pod: PodStats) -> Iterator[Sample]:
-    about, uid = _pod_labels(pod), pod.pod.metadata.uid
+    object_labels, uid = _pod_labels(pod), pod.pod.metadata.uid
     for usage in _containers(pod.usages):
         report = pod.report.container(usage.name)
         id = report.id.partition("://")[2] if report is not None else ""
@@ -113,26 +113,26 @@ def _sample_pod(pod: PodStats) -> Iterator[Sample]:
             "id": f"/kubepods/pod{uid}/{id}",
             "image": report.image if report is not None else "",
             "name": id,
-            **about,
+            **object_labels,
         }
         yield from _sample_container(labels, usage, cpu="total")
     whole = total(pod.usages)
-    labels = {"container": "", "id": f"/kubepods/pod{uid}", "image": "", "name": "", **about}
+    labels = {"container": "", "id": f"/kubepods/pod{uid}", "image": "", "name": "", **object_labels}
     yield from _sample_container(labels, whole, cpu="total")
     yield from _sample_interfaces(labels, interfaces_of(whole))
 
 
 def _sample_interfaces(labels: Mapping[str, str], interfaces: Sequence[InterfaceCounters]) -> Iterator[Sample]:
     for interface in interfaces:
-        about = {**labels, "interface": interface.name}
-        yield "container_network_receive_bytes_total", about, interface.received
-        yield "container_network_receive_packets_total", about, interface.received_packets
-        yield "container_network_receive_errors_total", about, interface.receive_errors
-        yield "container_network_receive_packets_dropped_total", about, interface.receive_dropped
-        yield "container_network_transmit_bytes_total", about, interface.sent
-        yield "container_network_transmit_packets_total", about, interface.sent_packets
-        yield "container_network_transmit_errors_total", about, interface.send_errors
-        yield "container_network_transmit_packets_dropped_total", about, interface.send_dropped
+        interface_labels = {**labels, "interface": interface.name}
+        yield "container_network_receive_bytes_total", interface_labels, interface.received
+        yield "container_network_receive_packets_total", interface_labels, interface.received_packets
+        yield "container_network_receive_errors_total", interface_labels, interface.receive_errors
+        yield "container_network_receive_packets_dropped_total", interface_labels, interface.receive_dropped
+        yield "container_network_transmit_bytes_total", interface_labels, interface.sent
+        yield "container_network_transmit_packets_total", interface_labels, interface.sent_packets
+        yield "container_network_transmit_errors_total", interface_labels, interface.send_errors
+        yield "container_network_transmit_packets_dropped_total", interface_labels, interface.send_dropped
 
 
 def _sample_container(labels: Mapping[str, str], usage: ContainerUsage, *, cpu: str) -> Iterator[Sample]:
@@ -155,11 +155,11 @@ def _sample_container(labels: Mapping[str, str], usage: ContainerUsage, *, cpu: 
         yield "container_cpu_cfs_throttled_periods_total", labels, throttling.throttled_periods
         yield "container_cpu_cfs_throttled_seconds_total", labels, throttling.throttled_s
     for disk in usage.disks:
-        about = {**labels, "device": disk.device}
-        yield "container_fs_reads_total", about, disk.reads
-        yield "container_fs_writes_total", about, disk.writes
-        yield "container_fs_reads_bytes_total", about, disk.read_bytes
-        yield "container_fs_writes_bytes_total", about, disk.written_bytes
+        device_labels = {**labels, "device": disk.device}
+        yield "container_fs_reads_total", device_labels, disk.reads
+        yield "container_fs_writes_total", device_labels, disk.writes
+        yield "container_fs_reads_bytes_total", device_labels, disk.read_bytes
+        yield "container_fs_writes_bytes_total", device_labels, disk.written_bytes
 
 
 def _containers(usages: Sequence[ContainerUsage]) -> Iterator[ContainerUsage]:
@@ -170,12 +170,12 @@ def _pod_labels(pod: PodStats) -> dict[str, str]:
     return {"namespace": pod.pod.metadata.namespace, "pod": pod.pod.metadata.name}
 
 
-def format_samples(samples: Iterator[Sample], at: float) -> str:
+def format_samples(samples: Iterator[Sample], time: float) -> str:
     """Return the samples in Prometheus text format with their timestamp."""
     families: dict[str, list[str]] = {}
     for name, labels, value in samples:
         pairs = ",".join(f'{key}="{escape_label(text)}"' for key, text in sorted(labels.items()))
-        line = f"{name}{{{pairs}}} {value!r} {int(at * 1000)}" if pairs else f"{name} {value!r} {int(at * 1000)}"
+        line = f"{name}{{{pairs}}} {value!r} {int(time * 1000)}" if pairs else f"{name} {value!r} {int(time * 1000)}"
         families.setdefault(name, []).append(line)
     lines: list[str] = []
     for name in sorted(families):

@@ -130,8 +130,8 @@ def interfaces_of(whole: ContainerUsage) -> Sequence[InterfaceCounters]:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    amounts = [value for value in values if value is not None]
+    return sum(amounts) if amounts else None
 
 
 def _sum_whole(values: Iterable[int | None]) -> int | None:

@@ -105,9 +105,9 @@ def _write_file(position: TreePosition, parts: Sequence[str], file: FileProjecti
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    remainder = memoryview(content)
+    while remainder:
+        remainder = remainder[os.write(descriptor, remainder) :]
 
 
 def _link(volume: Path, name: str, user: int | None) -> None:

@@ -24,7 +24,7 @@ class ClaimResolver:
         self._claims, self._volumes = client.for_kind(PersistentVolumeClaim), client.for_kind(PersistentVolume)
 
     async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> VolumeSpec:
-        """Return the description of the volume for plug-ins. `mounts` and `devices` are the names of volumes that
+        """Return the description of the volume for plugins. `mounts` and `devices` are the names of volumes that
         containers of the pod mount or use as block devices. Raise ClaimError if the claim cannot be used.
         """
         source = find_claim_source(pod, volume)
@@ -36,8 +36,8 @@ class ClaimResolver:
                 check_owner(pod, claim)
             persistent_volume = await self._volume(claim)
         except ClaimError as error:
-            where = f"{pod.metadata.namespace}/{source.claimName}"
-            raise ClaimError(f"error processing PVC {where}: {error.text}") from None
+            claim_name = f"{pod.metadata.namespace}/{source.claimName}"
+            raise ClaimError(f"error processing PVC {claim_name}: {error.text}") from None
         mode = persistent_volume.spec.volumeMode or _FILES
         check_mode(volume.name, mode, mounts=mounts, devices=devices)
         is_read_only = source.readOnly or (
@@ -95,8 +95,8 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     if meta.namespace != pod.metadata.namespace or not any(
         owner.controller and owner.uid == pod.metadata.uid for owner in meta.ownerReferences
     ):
-        where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
-        raise ClaimError(f"PVC {where} (pod is not owner)")
+        mismatch = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
+        raise ClaimError(f"PVC {mismatch} (pod is not owner)")
 
 
 def check_mode(name: str, mode: str, *, mounts: set[str], devices: set[str]) -> None:

@@ -78,15 +78,15 @@ class ContainerMounts:
         """Create the subpath in the volume if it is missing, bind it to `target`, and return the path to mount. The
         message of an error does not contain its cause, which might disclose files of the node.
         """
-        where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
+        mount_text = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
             subpaths.ensure_exists(ready.path, subpath)
         except (OSError, UnsafePath) as error:
-            raise _config_error(f"failed to create {where.format(' directory')}") from error
+            raise _config_error(f"failed to create {mount_text.format(' directory')}") from error
         try:
             return subpaths.bind(self._host.mounter, ready.path, subpath, target)
         except (OSError, UnsafePath) as error:
-            raise _config_error(f"failed to prepare {where.format('')}") from error
+            raise _config_error(f"failed to prepare {mount_text.format('')}") from error
 
 
 def resolve_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
@@ -207,11 +207,11 @@ def parse_env_file(text: str) -> dict[str, str]:
     """Parse lines KEY=VALUE. Empty lines and those that start with # are ignored; quotes around a value are removed."""
     variables = {}
     for line in text.splitlines():
-        name, equals, rest = line.strip().partition("=")
+        name, equals, remainder = line.strip().partition("=")
         if not equals or name.startswith("#"):
             continue
-        rest = rest.strip()
-        if len(rest) >= 2 and rest[0] == rest[-1] and rest[0] in "'\"":
-            rest = rest[1:-1]
-        variables[name.strip()] = rest
+        remainder = remainder.strip()
+        if len(remainder) >= 2 and remainder[0] == remainder[-1] and remainder[0] in "'\"":
+            remainder = remainder[1:-1]
+        variables[name.strip()] = remainder
     return variables

@@ -1,7 +1,7 @@
-"""Interface of volume plug-ins: the description of a volume, the results and the errors.
+"""Interface of volume plugins: the description of a volume, the results and the errors.
 
-A plug-in works on one volume of one pod at a time. Every operation may be repeated: after an error, after a change of
-the volume's source, after a restart of the kubelet. Plug-ins keep no state except on disk.
+A plugin works on one volume of one pod at a time. Every operation may be repeated: after an error, after a change of
+the volume's source, after a restart of the kubelet. Plugins keep no state except on disk.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ClaimError(VolumeOperationError):
 
 
 class ExpansionNotSupported(VolumeOperationError):
-    """The plug-in does not support expansion."""
+    """The plugin does not support expansion."""
 
 
 class VolumeInUse(VolumeOperationError):
@@ -112,7 +112,7 @@ class DeviceMount:
     """The mount of a volume on the node, which all pods share that use the volume."""
 
     unique_name: str
-    """Unique name of the volume in the node status, composed of the names of plug-in and volume."""
+    """Unique name of the volume in the node status, composed of the names of plugin and volume."""
     path: Path
     is_attachable: bool = False
     """Whether a controller has to attach the volume to the node first."""
@@ -131,11 +131,11 @@ class DriverUsage:
 
 
 class NodeVolumePlugin(Protocol):
-    """A volume plug-in. Errors are raised as VolumeOperationError or OSError."""
+    """A volume plugin. Errors are raised as VolumeOperationError or OSError."""
 
     @property
     def name(self) -> str:
-        """Name of the plug-in such as kubernetes.io/…, used in the directory layout."""
+        """Name of the plugin such as kubernetes.io/…, used in the directory layout."""
 
     def supports(self, spec: VolumeSpec) -> bool: ...
 
@@ -179,7 +179,7 @@ class NodeVolumePlugin(Protocol):
 
 
 class VolumePluginBase:
-    """Default methods for plug-ins without a shared mount and without expansion."""
+    """Default methods for plugins without a shared mount and without expansion."""
 
     def supports_expansion(self, spec: VolumeSpec) -> bool:
         return False

@@ -259,9 +259,9 @@ class NodeExpander:
 
     def _record_events(self, spec: VolumeSpec, type: str, reason: str, outcome: str, more: str) -> None:
         message = f'MountVolume.NodeExpandVolume {outcome} for volume "{spec.inner}" {more}'
-        for about in (spec.pod, spec.claim):
-            if about is not None:
-                self._record_event(about, type, reason, message)
+        for subject in (spec.pod, spec.claim):
+            if subject is not None:
+                self._record_event(subject, type, reason, message)
 
 
 def _key(spec: VolumeSpec) -> str:

@@ -1,6 +1,6 @@
 """The volume manager attaches, mounts, updates and unmounts the volumes of pods (`pkg/kubelet/volumemanager`).
 
-Callers change the desired state. A queue of volumes, each processed by one worker at a time and retried with back-off,
+Callers change the desired state. A queue of volumes, each processed by one worker at a time and retried with backoff,
 reconciles the actual state with it. Volumes that an earlier kubelet has set up are reconstructed from disk.
 """
 
@@ -144,7 +144,7 @@ class VolumeManager:
         self.csi_handler = CsiHandler(
             drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
         )
-        """Handler of CSI drivers for the plug-in registry."""
+        """Handler of CSI drivers for the plugin registry."""
         self._plugins = VolumePlugins(self._host, CsiPlugin(self._host, self._drivers, self.csi_handler.refresh))
         self._reconciler = Reconciler(
             host=self._host,
@@ -307,8 +307,8 @@ class VolumeManager:
         return self._actual.list_volumes_in_use()
 
     def count_volumes(self) -> Mapping[tuple[str, str], int]:
-        """Return the number of volumes by plug-in and state: those that are set up, and those that pods need. A volume
-        that has not been set up yet has no plug-in."""
+        """Return the number of volumes by plugin and state: those that are set up, and those that pods need. A volume
+        that has not been set up yet has no plugin."""
         counts: Counter[tuple[str, str]] = Counter()
         for uid, desired in self._desired.items():
             for name in desired.volumes:

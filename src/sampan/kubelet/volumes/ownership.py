@@ -40,14 +40,14 @@ def _change(name: str, directory: int, group: int, is_read_only: bool) -> None:
     so that a replacement of the same name is not affected.
     """
     try:
-        held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         try:
-            mode = os.fstat(held).st_mode
+            mode = os.fstat(descriptor).st_mode
             os.chown(name, -1, group, dir_fd=directory, follow_symlinks=False)
             if not stat.S_ISLNK(mode):
-                os.chmod(f"/proc/self/fd/{held}", stat.S_IMODE(mode) | _mask(mode, is_read_only))
+                os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(mode) | _mask(mode, is_read_only))
         finally:
-            os.close(held)
+            os.close(descriptor)
     except OSError as error:
         log.warning("cannot change the group ownership of %s: %s", name, error.strerror)
 

@@ -213,5 +213,5 @@ def _group(spec: VolumeSpec) -> int | None:
 
 
 def _os_error_text(error: OSError) -> str:
-    where = f" {error.filename}" if error.filename else ""
-    return f"{error.strerror or error}{where}".strip()
+    file_text = f" {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{file_text}".strip()

@@ -15,7 +15,7 @@ from sampan.kubelet.volumes.contract import DeviceMount, NodeVolumePlugin, Ready
 
 class PodVolumeKey(NamedTuple):
     """A volume of a pod by its name in the pod. A volume reconstructed from disk, whose name in the pod is unknown, has
-    a name with a slash: plug-in and name on disk. An empty UID means a shared mount with its unique name.
+    a name with a slash: plugin and name on disk. An empty UID means a shared mount with its unique name.
     """
 
     uid: str

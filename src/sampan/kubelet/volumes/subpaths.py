@@ -54,18 +54,18 @@ def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
     itself.
     """
     with opened_root(volume, is_strict=True) as root:
-        held = root.hold("/".join(_parts(subpath)))
+        descriptor = root.hold("/".join(_parts(subpath)))
     try:
         if not mounter.can_mount:
-            return Path(os.readlink(f"/proc/self/fd/{held}"))
+            return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         if mounter.is_mounted(target):
-            if _is_same(os.fstat(held), os.lstat(target)):
+            if _is_same(os.fstat(descriptor), os.lstat(target)):
                 return target
             mounter.unmount(target)
-        _make_target(target, is_directory=stat.S_ISDIR(os.fstat(held).st_mode))
-        mounter.bind(f"/proc/{os.getpid()}/fd/{held}", target)
+        _make_target(target, is_directory=stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        mounter.bind(f"/proc/{os.getpid()}/fd/{descriptor}", target)
     finally:
-        os.close(held)
+        os.close(descriptor)
     return target
 
 

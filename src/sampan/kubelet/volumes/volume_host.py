@@ -1,4 +1,4 @@
-"""Shared parts of all volume plug-ins: configuration and collaborators (`VolumeHost` in `pkg/volume/plugins.go`), the
+"""Shared parts of all volume plugins: configuration and collaborators (`VolumeHost` in `pkg/volume/plugins.go`), the
 directory layout, which is that of the Kubernetes kubelet, and functions that wait.
 
 Service account tokens for pods are requested here and cached in memory. A token is renewed after 80 % of its lifetime
@@ -71,20 +71,20 @@ class TokenManager:
         until it expires. Raise VolumeOperationError if there is no valid token.
         """
         key = TokenKey(pod.metadata.uid, pod.spec.serviceAccountName, tuple(audiences), expiration_s)
-        kept, now = self._kept.get(key), self._clock.now()
-        if kept is not None and now < kept.renew_at:
-            return kept
+        cached, now = self._kept.get(key), self._clock.now()
+        if cached is not None and now < cached.renew_at:
+            return cached
         try:
             token = await self._request_token(pod, key)
         except (errors.ApiError, ConnectionFailed) as error:
-            if kept is None:
+            if cached is None:
                 raise VolumeOperationError(f"failed to fetch token: {error}") from error
-            if now > kept.expires_at:
+            if now > cached.expires_at:
                 raise VolumeOperationError(
                     f"token {_description(pod, key)} expired and refresh failed: {error}"
                 ) from error
             log.warning("cannot renew service account token %s: %s", _description(pod, key), error)
-            token = kept._replace(renew_at=now + _RETRY_S)
+            token = cached._replace(renew_at=now + _RETRY_S)
         self._kept[key] = token
         return token
 
@@ -117,7 +117,7 @@ def _description(pod: Pod, key: TokenKey) -> str:
 
 
 class OnDisk(NamedTuple):
-    """A volume that has a directory on disk, found there by its pod, plug-in and name."""
+    """A volume that has a directory on disk, found there by its pod, plugin and name."""
 
     uid: str
     plugin: str
@@ -138,7 +138,7 @@ class VolumeLayout:
         return self.volumes(uid) / escape_name(plugin) / escape_name(inner)
 
     def notes(self, uid: str, plugin: str, name: str) -> Path:
-        """Return the directory for the metadata that a plug-in stores about a pod's volume."""
+        """Return the directory for the metadata that a plugin stores about a pod's volume."""
         return self.pod(uid) / "plugins" / escape_name(plugin) / name
 
     def subpaths(self, uid: str) -> Path:
@@ -148,12 +148,12 @@ class VolumeLayout:
         return self.subpaths(uid) / inner / container / str(index)
 
     def plugin(self, name: str) -> Path:
-        """Return the directory of a plug-in for the whole node; `name` starts with kubernetes.io/."""
+        """Return the directory of a plugin for the whole node; `name` starts with kubernetes.io/."""
         return self.root / "plugins" / name
 
     @property
     def registry(self) -> Path:
-        """Directory in which external plug-ins create their registration sockets."""
+        """Directory in which external plugins create their registration sockets."""
         return self.root / "plugins_registry"
 
     def pods(self) -> Iterator[str]:

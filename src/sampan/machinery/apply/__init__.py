@@ -3,7 +3,7 @@ and `apimachinery/pkg/util/managedfields`: pure functions.
 
 - `elements`, `sets`, `field_sets`: the elements of a field path, sets of paths in the form of FieldsV1, the set of a
   value
-- `atoms`, `items`: the merge behaviour that a schema defines, the keys of list items, equality of values
+- `atoms`, `items`: the merge behavior that a schema defines, the keys of list items, equality of values
 - `comparison`, `validation`, `merge`: the differences of two states, validation of an applied object, merging it into
   the live one
 - `managed`: metadata.managedFields

@@ -160,10 +160,10 @@ class ApplyOperation:
                 pruned = self._convert(pruned, version, f"{_OWNED} pruned object at version {version}")
             except MissingVersion:
                 continue
-            kept = sets.union(
+            owned_fields = sets.union(
                 with_named_fields(claim_fields(pruned, atom), atom), with_named_fields(owned[version], atom)
             )
-            removed = sets.difference(with_named_fields(claim_fields(whole, atom), atom), kept)
+            removed = sets.difference(with_named_fields(claim_fields(whole, atom), atom), owned_fields)
             pruned = remove(whole, removed, atom)
         return pruned
 
@@ -178,8 +178,8 @@ class ApplyOperation:
         )
         return remove(whole, sets.intersection(removed, with_named_fields(before.fields, atom)), atom)
 
-    def _convert(self, value: Any, version: str, what: str) -> Any:
-        """Return the object in another version, in which even an intermediate result must match its schema. `what`
+    def _convert(self, value: Any, version: str, subject: str) -> Any:
+        """Return the object in another version, in which even an intermediate result must match its schema. `subject`
         names the operation in the error."""
         if value["apiVersion"] == version:
             return value
@@ -187,7 +187,7 @@ class ApplyOperation:
         try:
             check(converted, self.forms.atom(version))
         except SchemaMismatch as misfit:
-            raise SchemaMismatch(f"failed to prune fields: failed add back {what}: {misfit}") from None
+            raise SchemaMismatch(f"failed to prune fields: failed add back {subject}: {misfit}") from None
         return converted
 
 
@@ -216,8 +216,8 @@ def _message(conflicts: list[tuple[FieldOwner, tuple[str, ...]]]) -> str:
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
-def format_owner(whose: FieldOwner) -> str:
-    text = gotext.quote(whose.manager)
-    if whose.subresource:
-        text += f" with subresource {gotext.quote(whose.subresource)}"
-    return f"{text} using {whose.api_version}" if whose.operation == UPDATE else text
+def format_owner(owner: FieldOwner) -> str:
+    text = gotext.quote(owner.manager)
+    if owner.subresource:
+        text += f" with subresource {gotext.quote(owner.subresource)}"
+    return f"{text} using {owner.api_version}" if owner.operation == UPDATE else text

@@ -1,4 +1,4 @@
-"""The merge behaviour and field ownership that the schemas of a kind define, in each of its versions: an `Atom` says
+"""The merge behavior and field ownership that the schemas of a kind define, in each of its versions: an `Atom` says
 whether a place is a leaf, and what is below it.
 
 A place may allow a scalar, a map and a list at once (where the schema is unspecified); the value decides which of them
@@ -39,7 +39,7 @@ _TEXT = Schema(type="string")
 
 
 class Atom:
-    """The merge behaviour of one place in an object. A place that does not allow a scalar has an empty `scalar`, one
+    """The merge behavior of one place in an object. A place that does not allow a scalar has an empty `scalar`, one
     that does not allow a map has the `fields` None, and one that does not allow a list has a false `is_list`."""
 
     __slots__ = (

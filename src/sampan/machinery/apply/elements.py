@@ -61,7 +61,7 @@ def canonical(element: str) -> str | None:
 
 
 def _canonical(element: str) -> str | None:
-    kind, rest = element[:2], element[2:]
+    kind, remainder = element[:2], element[2:]
     if len(element) < 2:
         raise BadElement("key must be 2 characters long:")
     if kind[1] != ":":
@@ -70,14 +70,14 @@ def _canonical(element: str) -> str | None:
         case "f:":
             return element
         case "v:":
-            return value(_decode(rest))
+            return value(_decode(remainder))
         case "k:":
-            parts = _decode(rest)
+            parts = _decode(remainder)
             if not isinstance(parts, dict):
-                raise BadElement(f"no object: {rest}")
+                raise BadElement(f"no object: {remainder}")
             return key(sorted(parts.items()))
         case "i:":
-            return f"i:{_index(rest)}"
+            return f"i:{_index(remainder)}"
     return None
 
 
@@ -129,12 +129,12 @@ def _rank_element(element: str) -> tuple[Any, ...]:
 def _rank(element: str) -> tuple[Any, ...]:
     if element == SELF:
         return (-1,)
-    kind, rest = element[0], element[2:]
+    kind, remainder = element[0], element[2:]
     if kind == "f":
-        return (0, rest)
+        return (0, remainder)
     if kind == "i":
-        return (3, int(rest))
-    json = msgspec.json.decode(rest)
+        return (3, int(remainder))
+    json = msgspec.json.decode(remainder)
     return (
         _ORDER[kind],
         [(name, _value_rank(part)) for name, part in json.items()] if kind == "k" else _value_rank(json),
@@ -160,12 +160,12 @@ def _value_rank(json: Any) -> tuple[Any, ...]:
 
 def format_element(element: str) -> str:
     """Return the element as in error messages: `.name`, `[key="a"]`, `[=1]`, `[0]`."""
-    kind, rest = element[0], element[2:]
+    kind, remainder = element[0], element[2:]
     if kind == "f":
-        return "." + rest
+        return "." + remainder
     if kind == "i":
-        return f"[{rest}]"
-    json = msgspec.json.decode(rest)
+        return f"[{remainder}]"
+    json = msgspec.json.decode(remainder)
     if kind == "v":
         return f"[={_format_value(json)}]"
     return "[" + ",".join(f"{name}={_format_value(part)}" for name, part in json.items()) + "]"

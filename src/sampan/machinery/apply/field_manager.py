@@ -47,13 +47,13 @@ class FieldManager:
         subresource: str,
         forms: VersionedSchemas,
         ignored: FieldFilter,
-        known: FieldSetCache,
+        field_sets: FieldSetCache,
         empty: Value,
     ) -> None:
         """`ignored` are the fields that the path does not let its clients change; `empty` is the base of a new
         object."""
         self._kind, self._version, self._subresource = kind, kind.api_version, subresource
-        self._forms, self._ignored, self._known, self._empty = forms, ignored, known, empty
+        self._forms, self._ignored, self._known, self._empty = forms, ignored, field_sets, empty
 
     # -- create and update ---------------------------------------------------------------------------------------------
 
@@ -62,17 +62,17 @@ class FieldManager:
         return self._update(self._empty, new, self.decode_entries(sent) or {}, manager, now)
 
     def update(
-        self, live: Value, new: Value, kept: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
+        self, live: Value, new: Value, entries: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
     ) -> list[ManagedFieldsEntry]:
-        """Return the managedFields entries after an update. `kept` are the entries of the live object. `sent` are the
-        entries in the request, which take precedence if present and valid. After a reset no manager owns anything until
-        the next apply."""
+        """Return the managedFields entries after an update. `entries` are the entries of the live object. `sent` are
+        the entries in the request, which take precedence if present and valid. After a reset no manager owns anything
+        until the next apply."""
         if self._subresource:
-            managers = self.decode_entries(kept)
+            managers = self.decode_entries(entries)
         elif is_reset or _is_reset(sent):
             managers = {}
         else:
-            managers = self.decode_entries(sent) or self.decode_entries(kept)
+            managers = self.decode_entries(sent) or self.decode_entries(entries)
         return self._update(live, new, managers, manager, now) if managers else []
 
     def _update(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
@@ -86,24 +86,24 @@ class FieldManager:
     def _update_managers(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> Managed:
         change = ObjectChange(live, new, version=self._version, forms=self._forms, ignored=self._ignored)
         owner = managed.owner(manager or UNKNOWN, UPDATE, self._version, self._subresource)
-        return update(owners, change, whose=owner, version=self._version, now=now)
+        return update(owners, change, owner=owner, version=self._version, now=now)
 
     # -- apply ---------------------------------------------------------------------------------------------------------
 
     def apply(
-        self, live: Value | None, applied: Value, kept: Entries, *, manager: str, force: bool, now: str
+        self, live: Value | None, applied: Value, managed_entries: Entries, *, manager: str, force: bool, now: str
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
         """Return the object after an apply (None if it is unchanged) and its managedFields entries. Raise ApiError if
         the apply fails. `live` is None for an object that does not exist yet."""
         try:
-            return self._apply(live, applied, kept, manager, force, now)
+            return self._apply(live, applied, managed_entries, manager, force, now)
         except RecursionError:
             raise errors.bad_request("exceeded max depth") from None
 
     def _apply(
-        self, live: Value | None, applied: Value, kept: Entries, manager: str, force: bool, now: str
+        self, live: Value | None, applied: Value, managed_entries: Entries, manager: str, force: bool, now: str
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
-        managers = self._decode_or_raise(kept)
+        managers = self._decode_or_raise(managed_entries)
         self._check_kind(applied)
         present = self._empty if live is None else live
         if not managers:
@@ -276,5 +276,5 @@ def _without_annotation(applied: dict[str, Any]) -> dict[str, Any]:
     annotations = _annotations(applied)
     if ANNOTATION not in annotations:
         return applied
-    kept = {key: text for key, text in annotations.items() if key != ANNOTATION}
-    return {**applied, "metadata": {**applied["metadata"], "annotations": kept}}
+    annotations_without_last_applied = {key: text for key, text in annotations.items() if key != ANNOTATION}
+    return {**applied, "metadata": {**applied["metadata"], "annotations": annotations_without_last_applied}}

@@ -56,9 +56,9 @@ def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
 
 def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
     out: Fields = {}
-    for at, group in items.group_by_element(value, atom).items():
+    for element, group in items.group_by_element(value, atom).items():
         below = _claim(group[0], atom.item()) if len(group) == 1 else None
-        out[at] = node(below or MEMBER, is_member=True)
+        out[element] = node(below or MEMBER, is_member=True)
     return sort_level(out) or None
 
 
@@ -75,12 +75,12 @@ def collect_fields(value: Any, atom: Atom) -> Fields:
 
 def _collect_map_fields(value: dict[str, Any], atom: Atom) -> Fields:
     out: Fields = {elements.SELF: MEMBER}
-    declared, rest = atom.fields, atom.element
+    declared, remainder = atom.fields, atom.element
     assert declared is not None
     for name in elements.sort_names(value):
         part = value[name]
         if isinstance(part, dict | list) and part:
-            child = declared[name] or rest
+            child = declared[name] or remainder
             out["f:" + name] = collect_fields(part, child) if child is not None else MEMBER
         else:
             out["f:" + name] = MEMBER
@@ -90,8 +90,8 @@ def _collect_map_fields(value: dict[str, Any], atom: Atom) -> Fields:
 def _collect_list_fields(value: list[Any], atom: Atom) -> Fields:
     below = atom.item()
     out: Fields = {elements.SELF: MEMBER}
-    for at, group in items.group_by_element(value, atom).items():
-        out[at] = collect_fields(group[0], below) if len(group) == 1 else MEMBER
+    for element, group in items.group_by_element(value, atom).items():
+        out[element] = collect_fields(group[0], below) if len(group) == 1 else MEMBER
     return sort_level(out)
 
 

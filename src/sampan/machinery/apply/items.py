@@ -64,8 +64,8 @@ def group_by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
     out: dict[str, list[Any]] = {}
     for index, item in enumerate(items):
         try:
-            at = element(item, atom)
+            position = element(item, atom)
         except SchemaMismatch as misfit:
             raise SchemaMismatch(f"element {index}: {misfit}") from None
-        out.setdefault(at, []).append(item)
+        out.setdefault(position, []).append(item)
     return out

@@ -98,20 +98,20 @@ def encode(
 
 
 def _entry(
-    whose: FieldOwner, claim: VersionedFieldSet, note: Callable[[bytes, str, Fields], None]
+    owner: FieldOwner, claim: VersionedFieldSet, note: Callable[[bytes, str, Fields], None]
 ) -> ManagedFieldsEntry:
     raw = claim.raw
     if raw is None:
         raw = sets.encode(claim.fields)
         note(raw, claim.api_version, claim.fields)
     return ManagedFieldsEntry(
-        manager=whose.manager,
-        operation=whose.operation,
+        manager=owner.manager,
+        operation=owner.operation,
         apiVersion=claim.api_version,
         time=claim.time,
         fieldsType=FIELDS_V1,
         fieldsV1=Raw(raw),
-        subresource=whose.subresource,
+        subresource=owner.subresource,
     )
 
 
@@ -147,20 +147,20 @@ def merge_scale_managers(parent: Managed, scale: Managed, version: str, paths: d
     that update are identified by version, and so never match those of the Scale. An entry from the Scale keeps its time
     only if it belongs to an applying manager that the object already has."""
     own: Managed = {}
-    rest = dict(scale)
+    remainder = dict(scale)
     for field_owner, claim in parent.items():
         if claim.api_version not in paths:
             continue
         path = paths[claim.api_version]
         if not sets.has(claim.fields, path):
             own[field_owner] = claim
-        elif field_owner in rest:
-            del rest[field_owner]
+        elif field_owner in remainder:
+            del remainder[field_owner]
             own[field_owner] = claim
         elif remaining := sets.difference(claim.fields, sets.from_paths(path)):
             own[field_owner] = claim._replace(fields=remaining, raw=None)
     inherited: Managed = {}
-    for field_owner, claim in rest.items():
+    for field_owner, claim in remainder.items():
         if not sets.has(claim.fields, REPLICAS):
             continue
         before = parent.get(field_owner)

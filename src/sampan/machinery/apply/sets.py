@@ -128,13 +128,13 @@ def difference(left: Fields, right: Fields) -> Fields:
     out: Fields | None = None
     for element in _common(left, right):
         present, removed = left[element], right[element]
-        rest = _subtract_node(present, removed)
-        if rest is not present:
+        remainder = _subtract_node(present, removed)
+        if remainder is not present:
             out = dict(left) if out is None else out
-            if rest is None:
+            if remainder is None:
                 del out[element]
             else:
-                out[element] = rest
+                out[element] = remainder
     return left if out is None else out
 
 
@@ -157,23 +157,23 @@ def recursive_difference(left: Fields, right: Fields) -> Fields:
     out: Fields | None = None
     for element in _common(left, right):
         present, removed = left[element], right[element]
-        rest = None if is_member(removed) else _subtract_node_recursively(present, removed)
-        if rest is not present:
+        remainder = None if is_member(removed) else _subtract_node_recursively(present, removed)
+        if remainder is not present:
             out = dict(left) if out is None else out
-            if rest is None:
+            if remainder is None:
                 del out[element]
             else:
-                out[element] = rest
+                out[element] = remainder
     return left if out is None else out
 
 
 def _subtract_node_recursively(left: Fields, right: Fields) -> Fields | None:
     if not left:
         return left
-    rest = recursive_difference(left, right)
-    if not rest:
+    remainder = recursive_difference(left, right)
+    if not remainder:
         return None
-    return MEMBER if len(rest) == 1 and SELF in rest else rest
+    return MEMBER if len(remainder) == 1 and SELF in remainder else remainder
 
 
 def intersection(left: Fields, right: Fields) -> Fields:

@@ -118,9 +118,9 @@ class ObjectChange:
             self._set[version], self._touched[version] = _written_fields(comparison), _changed_fields(comparison)
 
     def _filter_comparison(self, comparison: Comparison) -> Comparison:
-        kept = self._filter.filter_fields
+        filtered = self._filter.filter_fields
         return (
-            Comparison(kept(comparison.added), kept(comparison.modified), kept(comparison.removed))
+            Comparison(filtered(comparison.added), filtered(comparison.modified), filtered(comparison.removed))
             if comparison
             else comparison
         )
@@ -147,28 +147,28 @@ def drop_changed_fields(managed: Managed, change: ObjectChange, *, besides: Fiel
             out[field_owner] = claim
             continue
         try:
-            rest = sets.difference(claim.fields, change.changed_fields(claim.api_version))
+            remainder = sets.difference(claim.fields, change.changed_fields(claim.api_version))
         except MissingVersion:
             continue
-        if rest is claim.fields:
+        if remainder is claim.fields:
             out[field_owner] = claim
         else:
-            out[field_owner] = claim._replace(fields=rest, raw=None)
+            out[field_owner] = claim._replace(fields=remainder, raw=None)
     return {field_owner: claim for field_owner, claim in out.items() if claim.fields}
 
 
-def update(managed: Managed, change: ObjectChange, *, whose: FieldOwner, version: str, now: str) -> Managed:
+def update(managed: Managed, change: ObjectChange, *, owner: FieldOwner, version: str, now: str) -> Managed:
     """Return the managers after a create, update or patch. The time changes only for a manager that took a field."""
     out = drop_changed_fields(managed, change)
     claimed = sets.difference(change.written_fields(version), UNTRACKED)
     if claimed:
-        before = out.get(whose)
+        before = out.get(owner)
         if before is None:
-            out[whose] = VersionedFieldSet(claimed, version, now)
+            out[owner] = VersionedFieldSet(claimed, version, now)
         else:
             fields = sets.union(before.fields, claimed)
             raw = before.raw if fields is before.fields else None
-            out[whose] = VersionedFieldSet(fields, version, now, raw)
+            out[owner] = VersionedFieldSet(fields, version, now, raw)
     return _merge_oldest_updaters(out)
 
 

@@ -34,11 +34,11 @@ def _join_texts(errors: list[FieldFailure]) -> str:
     if len(errors) == 1:
         return _error_text(*errors[0])
     lines = ["errors:"]
-    room = limits.VALIDATION_ERROR_CHARACTERS
+    character_budget = limits.VALIDATION_ERROR_CHARACTERS
     for error in errors:
         lines.append(f"  {_error_text(*error)}")
-        room -= len(lines[-1])
-        if room < 0:
+        character_budget -= len(lines[-1])
+        if character_budget < 0:
             break
     return "\n".join(lines)
 
@@ -56,23 +56,23 @@ def _path(place: Place) -> str:
     return "".join(reversed(steps))
 
 
-def _validate(value: Any, atom: Atom, at: Place) -> list[FieldFailure]:
+def _validate(value: Any, atom: Atom, path: Place) -> list[FieldFailure]:
     form = atom.form(value)
     if value is None:
         return []
     if form == "scalar":
         text = _validate_scalar(value, atom)
-        return [(at, text)] if text else []
+        return [(path, text)] if text else []
     if form == "map":
         return (
-            _validate_map(value, atom, at)
+            _validate_map(value, atom, path)
             if isinstance(value, dict)
-            else [(at, f"expected map, got {_format_pointer(value)}")]
+            else [(path, f"expected map, got {_format_pointer(value)}")]
         )
     return (
-        _validate_list(value, atom, at)
+        _validate_list(value, atom, path)
         if isinstance(value, list)
-        else [(at, f"expected list, got {_format_pointer(value)}")]
+        else [(path, f"expected list, got {_format_pointer(value)}")]
     )
 
 
@@ -89,18 +89,18 @@ def _validate_scalar(value: Any, atom: Atom) -> str:
     return ""
 
 
-def _validate_map(value: dict[str, Any], atom: Atom, at: Place) -> list[FieldFailure]:
+def _validate_map(value: dict[str, Any], atom: Atom, field_path: Place) -> list[FieldFailure]:
     errors: list[FieldFailure] = []
     for name in elements.sort_names(value):
         child = atom.child(name)
-        path = (at, elements.field(name))
+        path = (field_path, elements.field(name))
         if child is None:
             return [*errors, (path, "field not declared in schema")]
         errors += _validate(value[name], child, path)
     return errors
 
 
-def _validate_list(value: list[Any], atom: Atom, at: Place) -> list[FieldFailure]:
+def _validate_list(value: list[Any], atom: Atom, path: Place) -> list[FieldFailure]:
     errors: list[FieldFailure] = []
     below, keys = atom.item(), set()
     for index, item in enumerate(value):
@@ -109,11 +109,11 @@ def _validate_list(value: list[Any], atom: Atom, at: Place) -> list[FieldFailure
             try:
                 element = items.element(item, atom)
             except SchemaMismatch as misfit:
-                return [*errors, (at, f"element {index}: {misfit}")]
+                return [*errors, (path, f"element {index}: {misfit}")]
             if element in keys:
-                errors.append((at, _TWICE + elements.format_element(element)))
+                errors.append((path, _TWICE + elements.format_element(element)))
             keys.add(element)
-        errors += _validate(item, below, (at, element))
+        errors += _validate(item, below, (path, element))
     return errors
 
 

@@ -108,8 +108,8 @@ def _declare_string(schema: Schema) -> DeclaredType:
     if schema.format == "byte":
         return DeclaredType(limit_size(BYTES, _read_limit(schema, "maxLength", _MAX_STRING_BYTES)), 2)
     if schema.format in _FORMATS:
-        type_, least, largest = _FORMATS[schema.format]
-        return DeclaredType(limit_size(type_, largest), least)
+        type_, minimum, largest = _FORMATS[schema.format]
+        return DeclaredType(limit_size(type_, largest), minimum)
     longest = _MAX_STRING_BYTES
     if schema.enum:
         longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=0)

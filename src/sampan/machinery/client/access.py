@@ -40,7 +40,7 @@ class Access:
     username: str = ""
     password: str = field(default="", repr=False)
     credential_source: CredentialSource | None = None
-    """The source of tokens or client certificates that expire: an exec plug-in or an OpenID Connect provider."""
+    """The source of tokens or client certificates that expire: an exec plugin or an OpenID Connect provider."""
     impersonation: Sequence[tuple[str, str]] = ()
     """The impersonation headers of every request, as pairs of name and value."""
     _read_at: float = field(default=float("-inf"), repr=False)

@@ -1,4 +1,4 @@
-"""Credentials from exec plug-ins and OpenID Connect providers that a kubeconfig names
+"""Credentials from exec plugins and OpenID Connect providers that a kubeconfig names
 (`client-go/plugin/pkg/client/auth`).
 
 A source fetches its credentials when they are first needed and keeps them until they expire.
@@ -46,12 +46,12 @@ class CredentialSource(Protocol):
         """Return credentials that have not expired. Raise CredentialError if there are none."""
 
     def restrict(self, policy: PluginPolicy) -> None:
-        """From now on, run only the exec plug-ins that a policy allows."""
+        """From now on, run only the exec plugins that a policy allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginPolicy:
-    """Which exec plug-ins may run: `AllowAll` (also the empty name), `DenyAll`, or the plug-ins of an `Allowlist`, by
+    """Which exec plugins may run: `AllowAll` (also the empty name), `DenyAll`, or the plugins of an `Allowlist`, by
     name or path. Raise CredentialError if the policy is unknown or its allowlist is missing, superfluous or invalid."""
 
     name: str = ""
@@ -68,7 +68,7 @@ class PluginPolicy:
             _check_allowlist(self.allowlist)
 
     def check(self, command: str) -> None:
-        """Raise CredentialError unless the command of a plug-in may run."""
+        """Raise CredentialError unless the command of a plugin may run."""
         if self.name == "DenyAll":
             raise CredentialError(f'plugin "{command}" not allowed: policy set to "DenyAll"')
         if self.name != "Allowlist":
@@ -88,9 +88,9 @@ def _check_allowlist(allowlist: tuple[str, ...] | None) -> None:
     if not allowlist:
         reason = "unspecified" if allowlist is None else 'empty; use "DenyAll" policy instead'
         raise CredentialError(f'credential plugin policy set to "Allowlist", but allowlist is {reason}')
-    for at, command in enumerate(allowlist, 1):
+    for index, command in enumerate(allowlist, 1):
         if not command:
-            raise CredentialError(f"misconfigured credential plugin allowlist: empty allowlist entry #{at}")
+            raise CredentialError(f"misconfigured credential plugin allowlist: empty allowlist entry #{index}")
         cleaned = posixpath.normpath(command)
         if cleaned != command:
             raise CredentialError(f'non-normalized file path: "{command}" vs "{cleaned}"')
@@ -224,7 +224,7 @@ class OidcCredentialSource:
                 raise CredentialError(f"Must provide {key}")
 
     def restrict(self, policy: PluginPolicy) -> None:
-        """Do nothing: an OpenID Connect provider is no program, so a policy for exec plug-ins does not apply."""
+        """Do nothing: an OpenID Connect provider is no program, so a policy for exec plugins does not apply."""
 
     def credentials(self) -> ClientCredentials:
         token = self.config.get("id-token", "")

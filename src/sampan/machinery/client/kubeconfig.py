@@ -254,7 +254,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _cluster_info(config: Kubeconfig, cluster: Entry) -> dict[str, Any]:
-    """Return the cluster in the form in which an exec plug-in receives it."""
+    """Return the cluster in the form in which an exec plugin receives it."""
     return {
         "server": config.text(cluster, "server"),
         "tls-server-name": cluster.get("tls-server-name"),

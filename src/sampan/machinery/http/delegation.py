@@ -59,8 +59,8 @@ class DelegatedAuth:
         key = (attributes.verb, attributes.group, attributes.resource, attributes.subresource, attributes.name)
         return await self._may(user, SubjectAccessReviewSpec(resourceAttributes=attributes), *key, attributes.namespace)
 
-    async def _may(self, user: UserInfo, spec: SubjectAccessReviewSpec, *what: str) -> AccessDecision:
-        key = (user.username, user.uid, tuple(user.groups), *what)
+    async def _may(self, user: UserInfo, spec: SubjectAccessReviewSpec, *attributes: str) -> AccessDecision:
+        key = (user.username, user.uid, tuple(user.groups), *attributes)
         cached = self._decisions.get(key)
         if cached is not None:
             return cached

@@ -121,10 +121,10 @@ class Reflector:
         keys: set[NamespacedName] = set()
         async for batch in events:
             time_slice = TimeSlice()
-            for at, event in enumerate(batch):
+            for index, event in enumerate(batch):
                 if event.ends_initial_events:
                     self._complete(keys, event.resource_version)
-                    await self._apply_batch(batch[at + 1 :])
+                    await self._apply_batch(batch[index + 1 :])
                     return await self._apply_batches(events)
                 self._apply_initial_event(event, keys)
                 await time_slice.pause_if_used_up()

@@ -35,8 +35,8 @@ class ChannelStream:
         """Send the data. Even an empty piece is sent: it tells the client that the connection is established."""
         if self._is_closed:
             raise ConnectionResetError("the stream is closed")
-        for at in range(0, len(data) or 1, PIECE):
-            await self._channels.send(self._number, data[at : at + PIECE])
+        for index in range(0, len(data) or 1, PIECE):
+            await self._channels.send(self._number, data[index : index + PIECE])
 
     async def close(self) -> None:
         if not self._is_closed:

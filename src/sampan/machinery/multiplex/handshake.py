@@ -88,12 +88,12 @@ def negotiate_protocol(values: Values, *, spdy: Sequence[str], websocket: Sequen
     return _negotiate_websocket(values, websocket) if is_websocket(values) else _negotiate_spdy(values, spdy)
 
 
-def _negotiate_websocket(values: Values, known: Sequence[str]) -> NegotiatedProtocol:
+def _negotiate_websocket(values: Values, supported: Sequence[str]) -> NegotiatedProtocol:
     requested = list_requested_protocols(values) or [""]
-    protocol = next((candidate for candidate in requested if candidate in known), None)
+    protocol = next((candidate for candidate in requested if candidate in supported), None)
     agreement = accept_handshake(values, protocol or "")
     if protocol is None:
-        words = f"[{' '.join(requested)}]; supports [{' '.join(known)}]"
+        words = f"[{' '.join(requested)}]; supports [{' '.join(supported)}]"
         raise UpgradeRefused(403, f"requested protocol(s) are not supported: {words}")
     return agreement
 
@@ -109,7 +109,7 @@ def accept_handshake(values: Values, protocol: str) -> NegotiatedProtocol:
     return NegotiatedProtocol(protocol=protocol, is_websocket=True, headers=headers)
 
 
-def _negotiate_spdy(values: Values, known: Sequence[str]) -> NegotiatedProtocol:
+def _negotiate_spdy(values: Values, supported: Sequence[str]) -> NegotiatedProtocol:
     if not (is_upgrade(values) and any(SPDY.lower() in value.lower() for value in values("Upgrade"))):
         raise UpgradeRefused(400, "unable to upgrade: missing upgrade headers in request")
     if not values(STREAM_PROTOCOL):
@@ -117,13 +117,13 @@ def _negotiate_spdy(values: Values, known: Sequence[str]) -> NegotiatedProtocol:
     requested = list_requested_protocols(values, STREAM_PROTOCOL)
     if not requested:
         raise UpgradeRefused(400, f"unable to upgrade: header {STREAM_PROTOCOL} contains no valid protocols")
-    protocol = next((candidate for candidate in requested if candidate in known), None)
+    protocol = next((candidate for candidate in requested if candidate in supported), None)
     if protocol is None:
-        words = f"client supports [{' '.join(requested)}], server accepts [{' '.join(known)}]"
+        words = f"client supports [{' '.join(requested)}], server accepts [{' '.join(supported)}]"
         raise UpgradeRefused(
             403,
             f"unable to upgrade: unable to negotiate protocol: {words}",
-            [(ACCEPTED_PROTOCOLS, candidate) for candidate in known],
+            [(ACCEPTED_PROTOCOLS, candidate) for candidate in supported],
         )
     headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), (STREAM_PROTOCOL, protocol)]
     return NegotiatedProtocol(protocol=protocol, is_websocket=False, headers=headers)

@@ -37,28 +37,30 @@ Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWr
 """Connects to a port; its exceptions become error messages for the client."""
 
 
-async def serve(wire: Wire, agreement: NegotiatedProtocol, ports: Sequence[int], connect: Connect, about: str) -> None:
-    """Serve until the client disconnects. `ports` are the ports that a client of the channel form requests; `about`
+async def serve(
+    wire: Wire, agreement: NegotiatedProtocol, ports: Sequence[int], connect: Connect, subject: str
+) -> None:
+    """Serve until the client disconnects. `ports` are the ports that a client of the channel form requests; `subject`
     names the owner of the ports in error messages."""
     if not agreement.is_websocket:
-        await serve_spdy(wire, connect, about)
+        await serve_spdy(wire, connect, subject)
         return
     socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
     if agreement.protocol == TUNNELLED_PORT_FORWARD:
-        await serve_spdy(WebSocketTunnel(socket), connect, about)
+        await serve_spdy(WebSocketTunnel(socket), connect, subject)
     else:
-        await _serve_channels(socket, ports, connect, about)
+        await _serve_channels(socket, ports, connect, subject)
 
 
 # -- pairs of channels -----------------------------------------------------------------------------------------------
 
 
-async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Connect, about: str) -> None:
+async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Connect, subject: str) -> None:
     async with WebSocketChannels(socket, 2 * len(ports)) as channels:
         streams = channels.streams
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(_serve_pair(streams[2 * index], streams[2 * index + 1], port, connect, about))
+                group.create_task(_serve_pair(streams[2 * index], streams[2 * index + 1], port, connect, subject))
                 for index, port in enumerate(ports)
             ]
             closed = group.create_task(channels.closed.wait())
@@ -74,18 +76,18 @@ async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def _serve_pair(
-    data: MultiplexedStream, error: MultiplexedStream, port: int, connect: Connect, about: str
+    data: MultiplexedStream, error: MultiplexedStream, port: int, connect: Connect, subject: str
 ) -> None:
     with suppress(ConnectionError):
         for stream in (data, error):
             await stream.write(struct.pack("<H", port))
-        await forward(data, error, port, connect, about)
+        await forward(data, error, port, connect, subject)
 
 
 # -- pairs of SPDY streams -------------------------------------------------------------------------------------------
 
 
-async def serve_spdy(wire: Wire, connect: Connect, about: str) -> None:
+async def serve_spdy(wire: Wire, connect: Connect, subject: str) -> None:
     async with SpdyConnection(wire, is_server=True) as connection, asyncio.TaskGroup() as group:
         pairs: dict[str, dict[str, SpdyStream]] = {}
         tasks: set[asyncio.Task[None]] = set()
@@ -107,7 +109,7 @@ async def serve_spdy(wire: Wire, connect: Connect, about: str) -> None:
             pair[kind] = stream
             if len(pair) == 2:
                 del pairs[request]
-                begin(forward(pair[DATA], pair[ERROR], port, connect, about))
+                begin(forward(pair[DATA], pair[ERROR], port, connect, subject))
         await connection.closed.wait()
         for task in list(tasks):
             task.cancel()
@@ -140,12 +142,12 @@ async def _expire(pairs: dict[str, dict[str, SpdyStream]], request: str) -> None
 # -- one connection --------------------------------------------------------------------------------------------------
 
 
-async def forward(data: MultiplexedStream, error: MultiplexedStream, port: int, connect: Connect, about: str) -> None:
+async def forward(data: MultiplexedStream, error: MultiplexedStream, port: int, connect: Connect, subject: str) -> None:
     """Join a pair of streams with the port until either side is done; errors are written to the error stream."""
     try:
         reader, writer = await connect(port)
     except Exception as failure:
-        await _report(error, f"error forwarding port {port} to {about}: {failure}")
+        await _report(error, f"error forwarding port {port} to {subject}: {failure}")
         await data.close()
         return
     try:

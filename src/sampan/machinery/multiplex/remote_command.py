@@ -180,12 +180,12 @@ async def _forward_resizes(stream: MultiplexedStream, process: RemoteProcess) ->
 def parse_resizes(text: str) -> tuple[list[tuple[int, int]], str]:
     """Return the terminal sizes in the text, a sequence of JSON values, and the unparsed rest."""
     sizes: list[tuple[int, int]] = []
-    decoder, at = json.JSONDecoder(), 0
-    while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+    decoder, position = json.JSONDecoder(), 0
+    while (position := _SPACE.match(text, position).end()) < len(text):  # type: ignore[union-attr]
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            return sizes, text[at:] if len(text) - at < _MAX_RESIZE_LENGTH else ""
+            return sizes, text[position:] if len(text) - position < _MAX_RESIZE_LENGTH else ""
         if isinstance(value, dict):
             width, height = value.get("Width"), value.get("Height")
             if _is_size(width) and _is_size(height):

@@ -34,10 +34,10 @@ class SpdyStream:
         return await self.inbox.get()
 
     async def write(self, data: bytes) -> None:
-        for at in range(0, len(data), PIECE):
+        for index in range(0, len(data), PIECE):
             if self.is_closed:
                 raise ConnectionResetError("the stream is closed")
-            await self._connection.send_data(self.number, data[at : at + PIECE])
+            await self._connection.send_data(self.number, data[index : index + PIECE])
 
     async def close(self) -> None:
         if not self.is_closed:

@@ -168,11 +168,11 @@ class SpdyFrameReader:
         (count,) = struct.unpack_from(">I", raw)
         if count > _MAX_HEADER_COUNT:
             raise BadSpdyFrame("there are too many SPDY headers")
-        texts, at = [], 4
+        texts, position = [], 4
         for _ in range(2 * count):
-            (size,) = struct.unpack_from(">I", raw, at)
-            if at + 4 + size > len(raw):
+            (size,) = struct.unpack_from(">I", raw, position)
+            if position + 4 + size > len(raw):
                 raise BadSpdyFrame("the SPDY headers are truncated")
-            texts.append(raw[at + 4 : at + 4 + size].decode("utf-8", "replace"))
-            at += 4 + size
+            texts.append(raw[position + 4 : position + 4 + size].decode("utf-8", "replace"))
+            position += 4 + size
         return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}

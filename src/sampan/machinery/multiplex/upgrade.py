@@ -70,8 +70,8 @@ async def _read_raw_head(reader: asyncio.StreamReader) -> bytes:
 
 def parse_response_head(raw: bytes) -> ResponseHead:
     first, *lines = raw.decode("utf-8", "surrogateescape").split("\r\n")
-    version, _, rest = first.partition(" ")
-    code, _, phrase = rest.partition(" ")
+    version, _, remainder = first.partition(" ")
+    code, _, phrase = remainder.partition(" ")
     if not version.startswith("HTTP/1.") or not (code.isascii() and code.isdecimal() and len(code) == 3):
         raise BadResponse(f"malformed HTTP response: {first[:80]!r}")
     pairs = (line.partition(":") for line in lines if line)

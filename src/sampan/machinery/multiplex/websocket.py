@@ -81,8 +81,8 @@ def _xor_table(byte: int) -> bytes:
 class WebSocketFrames:
     """Takes bytes as they arrive. With `is_server` received frames must be masked, otherwise they must not be."""
 
-    def __init__(self, *, is_server: bool, most: int = MAX_MESSAGE_BYTES) -> None:
-        self._is_server, self._most = is_server, most
+    def __init__(self, *, is_server: bool, maximum: int = MAX_MESSAGE_BYTES) -> None:
+        self._is_server, self._maximum = is_server, maximum
         self._data = bytearray()
         self._message = bytearray()
         """The fragments of a message so far, joined: a list of small ones would take many times the memory."""
@@ -102,26 +102,26 @@ class WebSocketFrames:
         if len(data) < 2:
             return None
         first, second = data[0], data[1]
-        size, at = second & 0x7F, 2
+        size, position = second & 0x7F, 2
         is_last, opcode = bool(first & 0x80), first & 0x0F
         self._check(first, second, opcode, size, is_last)
         if size == 126:
             if len(data) < 4:
                 return None
-            (size,), at = struct.unpack_from(">H", data, 2), 4
+            (size,), position = struct.unpack_from(">H", data, 2), 4
         elif size == 127:
             if len(data) < 10:
                 return None
-            (size,), at = struct.unpack_from(">Q", data, 2), 10
-        if size + len(self._message) > self._most:
+            (size,), position = struct.unpack_from(">Q", data, 2), 10
+        if size + len(self._message) > self._maximum:
             raise BadWebSocketFrame("the message is too large", TOO_BIG)
-        mask_at, at = at, at + (4 if second & 0x80 else 0)
-        if len(data) < at + size:
+        mask_at, position = position, position + (4 if second & 0x80 else 0)
+        if len(data) < position + size:
             return None
-        content = bytes(data[at : at + size])
-        if at > mask_at:
-            content = apply_mask(content, bytes(data[mask_at:at]))
-        del data[: at + size]
+        content = bytes(data[position : position + size])
+        if position > mask_at:
+            content = apply_mask(content, bytes(data[mask_at:position]))
+        del data[: position + size]
         return is_last, opcode, content
 
     def _check(self, first: int, second: int, opcode: int, size: int, is_last: bool) -> None:
@@ -166,7 +166,7 @@ class WebSocket:
         """The negotiated subprotocol."""
         self.received_count = 0
         """The number of times that bytes were received from the other side."""
-        self._frames = WebSocketFrames(is_server=is_server, most=max_message_bytes)
+        self._frames = WebSocketFrames(is_server=is_server, maximum=max_message_bytes)
         self._ready: list[WebSocketMessage] = []
         self._sending = asyncio.Lock()
         self._is_closing = self._is_over = False

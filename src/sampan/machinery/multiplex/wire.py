@@ -60,9 +60,9 @@ class StreamWire:
 class ByteQueue:
     """A bounded buffer of bytes between two tasks. `put` waits while the buffer is full."""
 
-    def __init__(self, most: int = MAX_BUFFERED_BYTES) -> None:
+    def __init__(self, maximum: int = MAX_BUFFERED_BYTES) -> None:
         self._pieces: list[bytes] = []
-        self._size, self._most = 0, most
+        self._size, self._maximum = 0, maximum
         self._is_ended = False
         self._error: Exception | None = None
         self._come, self._room = asyncio.Event(), asyncio.Event()
@@ -75,7 +75,7 @@ class ByteQueue:
     async def put(self, data: bytes) -> None:
         """Add data, or drop it if the end is already marked. Wait while the buffer is full."""
         self.put_nowait(data)
-        if self._size >= self._most and not self._is_ended:
+        if self._size >= self._maximum and not self._is_ended:
             self._room.clear()
             await self._room.wait()
 

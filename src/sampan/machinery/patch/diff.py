@@ -133,10 +133,10 @@ def _diff_objects(
 def _retain_keys(patch: Object, original: Object, modified: Object) -> None:
     """List the keys to retain, because other writers may have set keys that exclude ours (such as another source of a
     volume)."""
-    kept = sorted(key for key, value in modified.items() if value is not None)
+    keys = sorted(key for key, value in modified.items() if value is not None)
     has_more = any(value is not None and key not in modified for key, value in original.items())
-    if kept and (patch or has_more):
-        patch[RETAIN_KEYS] = kept
+    if keys and (patch or has_more):
+        patch[RETAIN_KEYS] = keys
 
 
 def _diff_field(patch: Object, key: str, old: Any, new: Any, schema: Schema, scope: _DiffScope) -> None:
@@ -225,11 +225,11 @@ def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], 
 
 def _exclude_items(items: list[Any], others: Counter[str]) -> list[Any]:
     remaining = others.copy()
-    kept = []
+    remaining_items = []
     for item in items:
         text = gotext.value(item)
         if remaining[text] > 0:
             remaining[text] -= 1
         else:
-            kept.append(item)
-    return kept
+            remaining_items.append(item)
+    return remaining_items

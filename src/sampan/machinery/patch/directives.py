@@ -42,11 +42,11 @@ def _ranks(marks: Sequence[Identity]) -> Ranks:
 
 def _sort_marked(marked: Marked, ranks: Ranks) -> Marked:
     """Sort by rank; items that are deletions (in a patch of a patch) come last, unchanged."""
-    kept = [pair for pair in marked if not _is_deletion(pair[1])]
+    pairs = [pair for pair in marked if not _is_deletion(pair[1])]
     deletions = [pair for pair in marked if _is_deletion(pair[1])]
-    if len(kept) <= _MAX_INSERTION_SORT_ITEMS and not all(mark in ranks for mark, _ in kept):
-        return _insertion_sort(kept, ranks) + deletions
-    return sorted(kept, key=lambda pair: ranks.get(pair[0], -1)) + deletions
+    if len(pairs) <= _MAX_INSERTION_SORT_ITEMS and not all(mark in ranks for mark, _ in pairs):
+        return _insertion_sort(pairs, ranks) + deletions
+    return sorted(pairs, key=lambda pair: ranks.get(pair[0], -1)) + deletions
 
 
 def _is_deletion(item: Any) -> bool:

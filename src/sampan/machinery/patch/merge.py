@@ -83,21 +83,21 @@ def three_way_merge_diff(original: Object, modified: Object, current: Object) ->
 
 
 def _select_changes(patch: Object) -> Object:
-    kept: Object = {}
+    changes: Object = {}
     for key, value in patch.items():
         if isinstance(value, dict) and value:
             if below := _select_changes(value):
-                kept[key] = below
+                changes[key] = below
         elif value is not None:
-            kept[key] = value
-    return kept
+            changes[key] = value
+    return changes
 
 
 def _select_removals(patch: Object) -> Object:
-    kept: Object = {}
+    removals: Object = {}
     for key, value in patch.items():
         if value is None:
-            kept[key] = None
+            removals[key] = None
         elif isinstance(value, dict) and (below := _select_removals(value)):
-            kept[key] = below
-    return kept
+            removals[key] = below
+    return removals

@@ -140,10 +140,10 @@ def _retain_keys(result: Object, patch: Object, run: _MergeState) -> None:
         return
     if not isinstance(listed, list):
         raise MalformedPatch("invalid patch format of retainKeys")
-    kept = {key for key in listed if isinstance(key, str)}
-    if any(value is not None and key not in kept for key, value in patch.items() if not _is_about_a_list(key)):
+    keys = {key for key in listed if isinstance(key, str)}
+    if any(value is not None and key not in keys for key, value in patch.items() if not _is_about_a_list(key)):
         raise MalformedPatch("invalid patch format of retainKeys")
-    for key in result.keys() - kept:
+    for key in result.keys() - keys:
         del result[key]
 
 

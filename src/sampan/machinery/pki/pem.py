@@ -33,7 +33,7 @@ class PemBlock:
     def encode(self) -> bytes:
         """Return the block as PEM with lines of 64 characters, without headers, as Go's `pem.Encode` writes it."""
         text = base64.b64encode(self.content)
-        lines = [text[at : at + _COLUMNS] for at in range(0, len(text), _COLUMNS)]
+        lines = [text[index : index + _COLUMNS] for index in range(0, len(text), _COLUMNS)]
         kind = self.type.encode()
         return b"\n".join([_BEGIN + kind + _DASHES, *lines, _END + kind + _DASHES, b""])
 
@@ -44,8 +44,8 @@ def read_blocks(text: bytes) -> Iterator[PemBlock]:
     body: list[bytes] = []
     for line in text.split(b"\n"):
         if line.startswith(_BEGIN):
-            rest = line[len(_BEGIN) :].rstrip(_BLANK)
-            kind, body = (rest[: -len(_DASHES)], []) if rest.endswith(_DASHES) else (None, [])
+            remainder = line[len(_BEGIN) :].rstrip(_BLANK)
+            kind, body = (remainder[: -len(_DASHES)], []) if remainder.endswith(_DASHES) else (None, [])
         elif line.startswith(_END):
             if kind is not None and line.rstrip(_BLANK) == _END + kind + _DASHES:
                 block = _decode(kind, body)

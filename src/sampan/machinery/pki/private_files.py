@@ -28,8 +28,8 @@ def _has_content(path: Path, content: bytes) -> bool:
     except OSError:
         return False
     with os.fdopen(file, "rb") as present:
-        about = os.fstat(present.fileno())
-        is_private = stat.S_ISREG(about.st_mode) and stat.S_IMODE(about.st_mode) == _MODE
-        if not is_private or about.st_uid != os.geteuid() or about.st_size != len(content):
+        status = os.fstat(present.fileno())
+        is_private = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == _MODE
+        if not is_private or status.st_uid != os.geteuid() or status.st_size != len(content):
             return False
         return present.read(len(content) + 1) == content

@@ -1,7 +1,7 @@
 """The flight recorder: recent actions and their outcomes, in a ring buffer of bounded size that every component writes.
 
 A record is cheap (a struct in a deque) and names the component, the action, the object and the outcome. The parts of a
-step, such as the plug-ins and webhooks that admitted a request, are one text of its record, which takes less memory
+step, such as the plugins and webhooks that admitted a request, are one text of its record, which takes less memory
 than a record for each part. Records never contain secrets: only names, versions and outcomes, never the contents of
 objects.
 """
@@ -144,8 +144,8 @@ class FlightRecorder:
     ) -> None:
         self._count += 1
         now, number = self._clock.now(), self._count
-        about = (subject, actor, uid, revision, outcome, took_s, parts, state, owner, generation)
-        self._ring.append(FlightRecord(number, now, component, action, *about))
+        fields = (subject, actor, uid, revision, outcome, took_s, parts, state, owner, generation)
+        self._ring.append(FlightRecord(number, now, component, action, *fields))
 
     def __len__(self) -> int:
         return len(self._ring)
@@ -172,8 +172,8 @@ class PodAddressTrace:
         """Record the pods that the new state of a slice publishes and the old one did not: the pods that are ready, or
         with `takes_not_ready` all pods."""
         if self._recorder is not None:
-            known = {reference.uid for reference in _published_pods(before, takes_not_ready)} if before else set()
-            pods = [pod for pod in _published_pods(after, takes_not_ready) if pod.uid not in known]
+            old_uids = {reference.uid for reference in _published_pods(before, takes_not_ready)} if before else set()
+            pods = [pod for pod in _published_pods(after, takes_not_ready) if pod.uid not in old_uids]
             self.record_pods(pods, outcome)
 
     def record_pods(self, references: Iterable[ObjectReference | None], outcome: str) -> None:

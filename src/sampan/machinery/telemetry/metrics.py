@@ -115,13 +115,13 @@ class LabelNames:
     """The names of objects that are used as label values; at most `most` different ones. Objects with generated names
     would otherwise let the number of label values grow without bounds."""
 
-    def __init__(self, most: int = _MAX_LABEL_NAMES) -> None:
-        self._most = most
+    def __init__(self, maximum: int = _MAX_LABEL_NAMES) -> None:
+        self._maximum = maximum
         self._names: set[str] = set()
 
     def label(self, name: str) -> str:
         if name not in self._names:
-            if len(self._names) >= self._most:
+            if len(self._names) >= self._maximum:
                 return OTHER
             self._names.add(name)
         return name
@@ -281,8 +281,8 @@ def _memory() -> tuple[int, int]:
     except OSError:  # not Linux: use the peak resident size
         import resource
 
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024, 0
+        maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return maximum if sys.platform == "darwin" else maximum * 1024, 0
     page = os.sysconf("SC_PAGE_SIZE")
     return int(resident) * page, int(virtual) * page
 

@@ -1,4 +1,4 @@
-"""DNS of the cluster, served on every node: counterpart of CoreDNS with its plug-ins kubernetes, forward and cache.
+"""DNS of the cluster, served on every node: counterpart of CoreDNS with its plugins kubernetes, forward and cache.
 
 Pure: `wire` (the format of messages), `records` (the records of Services and EndpointSlices), `record_table` (all
 record sets as ready-made bytes, kept up to date by informers), `responder` (the decision about a query), `upstreams`

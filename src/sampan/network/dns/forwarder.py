@@ -279,7 +279,7 @@ def _cache_key(query: DnsQuery, name: bytes) -> bytes:
 
 
 def _random_name() -> bytes:
-    """Return a name of two random numbers, as the loop plug-in of CoreDNS uses: no resolver has reason to answer it by
+    """Return a name of two random numbers, as the loop plugin of CoreDNS uses: no resolver has reason to answer it by
     itself."""
     return labels_bytes(str(int.from_bytes(os.urandom(8), "big")).encode() for _ in range(2))
 

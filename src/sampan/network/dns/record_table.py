@@ -181,7 +181,11 @@ class RecordSource:
         ]
         self._table.set_service(owner, service_records(service, parts, self._table.zone))
         if self.synced.is_set():  # pods that are older than the server have no record
-            self._trace_pods(service, owner, {name: kept[0] if kept else None for name, kept in before.items()})
+            self._trace_pods(
+                service,
+                owner,
+                {name: first_records[0] if first_records else None for name, first_records in before.items()},
+            )
 
     def _trace_pods(self, service: Service, owner: Owner, before: Mapping[str, EndpointSlice | None]) -> None:
         """Record in the flight recorder the pods that the name of the service leads to since this update.
@@ -199,9 +203,9 @@ class RecordSource:
 
     def _part(self, owner: Owner, name: str, publishes_not_ready: bool) -> SliceRecords | None:
         endpoint_slice = self._slices_of[owner][name]
-        kept = self._parsed.get((owner, name))
-        if kept is not None and kept[0] is endpoint_slice and kept[1] == publishes_not_ready:
-            return kept[2]
+        parsed = self._parsed.get((owner, name))
+        if parsed is not None and parsed[0] is endpoint_slice and parsed[1] == publishes_not_ready:
+            return parsed[2]
         part = slice_records(endpoint_slice, publishes_not_ready=publishes_not_ready)
         self._parsed[owner, name] = endpoint_slice, publishes_not_ready, part
         return part

@@ -50,9 +50,11 @@ class DnsServer:
         self.port = 0
         """The port on which the server listens."""
         self.transports: list[DnsTransport] = []
-        self._pending = ClientCounts(most=config.max_pending, most_per_client=config.max_pending_per_client)
+        self._pending = ClientCounts(maximum=config.max_pending, max_per_client=config.max_pending_per_client)
         """The numbers of forwarded queries over UDP that are in progress, by client."""
-        self._connections = ClientCounts(most=config.max_connections, most_per_client=config.max_connections_per_client)
+        self._connections = ClientCounts(
+            maximum=config.max_connections, max_per_client=config.max_connections_per_client
+        )
         """The numbers of TCP connections by client."""
         self._tasks: asyncio.TaskGroup | None = None
 

@@ -34,11 +34,11 @@ class UpstreamAddress:
         """Parse `10.0.0.2`, `10.0.0.2:5353`, `fd00::2` or `[fd00::2]:5353`. Raise ValueError for anything else."""
         host, port = text, DNS_PORT
         if text.startswith("[") and "]" in text:
-            host, _, rest = text[1:].partition("]")
-            port = _port(rest.removeprefix(":")) if rest else DNS_PORT
+            host, _, remainder = text[1:].partition("]")
+            port = _port(remainder.removeprefix(":")) if remainder else DNS_PORT
         elif text.count(":") == 1:
-            host, _, rest = text.partition(":")
-            port = _port(rest)
+            host, _, remainder = text.partition(":")
+            port = _port(remainder)
         ipaddress.ip_address(host)
         return cls(host, port)
 
@@ -106,8 +106,8 @@ def node_resolv_conf(text: str, choice: UpstreamChoice, cluster_dns: Sequence[st
     other ports. If there are no others, the DNS server of the cluster, which forwards to them, takes their place.
     """
     hosts = [server.host for server in choice.servers if server.port == DNS_PORT and not _is_loopback(server.host)]
-    kept = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
-    return "\n".join([*kept, *(f"nameserver {host}" for host in hosts or cluster_dns)]) + "\n"
+    other_lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
+    return "\n".join([*other_lines, *(f"nameserver {host}" for host in hosts or cluster_dns)]) + "\n"
 
 
 def _is_loopback(host: str) -> bool:

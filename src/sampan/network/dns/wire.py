@@ -303,17 +303,19 @@ def truncate_response(message: bytes, size: int) -> bytes:
     for _ in range(questions):
         position = name_end(message, position) + 4
     opt = message[-11:] if counts[2] and message[-11:-8] == b"\0\0\x29" and message[-2:] == b"\0\0" else b""
-    kept, is_full = [0, 0, 0], False
+    remaining_counts, is_full = [0, 0, 0], False
     for section, count in enumerate(counts):
         for _ in range(count - 1 if opt and section == 2 else count):
             end = record_end(message, position)
             if is_full or end + len(opt) > size:
                 is_full = True
                 break
-            position, kept[section] = end, kept[section] + 1
-    if kept[0] < counts[0] or kept[1] < counts[1]:
+            position, remaining_counts[section] = end, remaining_counts[section] + 1
+    if remaining_counts[0] < counts[0] or remaining_counts[1] < counts[1]:
         flags |= TC
-    head = message[:2] + struct.pack("!HHHHH", flags, questions, kept[0], kept[1], kept[2] + bool(opt))
+    head = message[:2] + struct.pack(
+        "!HHHHH", flags, questions, remaining_counts[0], remaining_counts[1], remaining_counts[2] + bool(opt)
+    )
     return head + message[HEADER_SIZE:position] + opt
 
 

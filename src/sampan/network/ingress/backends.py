@@ -72,7 +72,7 @@ class BackendEndpoints:
         await self._services.synced.wait()
         await self._slices.synced.wait()
 
-    def candidates(self, backend: BackendServicePort, most: int) -> list[EndpointAddress]:
+    def candidates(self, backend: BackendServicePort, maximum: int) -> list[EndpointAddress]:
         """Return the endpoints of a backend in the order in which they should be tried, and advance the round-robin."""
         addresses = self._addresses(backend)
         if not addresses:
@@ -80,7 +80,7 @@ class BackendEndpoints:
             return []
         turn = self._turns.get(backend, 0) % len(addresses)
         self._turns[backend] = turn + 1
-        return [addresses[(turn + offset) % len(addresses)] for offset in range(min(most, len(addresses)))]
+        return [addresses[(turn + offset) % len(addresses)] for offset in range(min(maximum, len(addresses)))]
 
     def _addresses(self, backend: BackendServicePort) -> list[EndpointAddress]:
         key = NamespacedName(backend.namespace, backend.service)

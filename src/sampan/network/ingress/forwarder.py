@@ -274,9 +274,9 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     pairs = list(headers)
     named = {word.strip().lower() for name, value in pairs if name.lower() == "connection" for word in value.split(",")}
     left_out = _HOP | named | {"content-length"}
-    kept = CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
-    kept.setdefault("Server", "sampan")
-    return kept
+    passed_headers = CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
+    passed_headers.setdefault("Server", "sampan")
+    return passed_headers
 
 
 async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> HttpResponse:

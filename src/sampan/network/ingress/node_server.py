@@ -55,7 +55,7 @@ class NodeIngress:
         """Serve HTTP and HTTPS. The server is published once the routing table is complete."""
         self.listening.clear()
         forwarder, limit = self._make_forwarder(), asyncio.Semaphore(MAX_CONNECTIONS)
-        clients = ClientCounts(most=MAX_CONNECTIONS, most_per_client=INGRESS_CLIENT_CONNECTIONS)
+        clients = ClientCounts(maximum=MAX_CONNECTIONS, max_per_client=INGRESS_CLIENT_CONNECTIONS)
         with ExitStack() as sockets:
             http_port, plain = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTP_PORT)
             https_port, secure = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTPS_PORT)

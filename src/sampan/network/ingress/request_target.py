@@ -31,9 +31,9 @@ def parse_target(target: str, host_headers: Sequence[str]) -> RequestTarget:
     if len(host_headers) > 1:
         raise BadTarget("several Host headers")
     authority = host_headers[0].strip() if host_headers else ""
-    scheme, separator, rest = target.partition("://")
+    scheme, separator, remainder = target.partition("://")
     if separator and scheme.lower() in ("http", "https"):
-        authority, slash, path = rest.partition("/")
+        authority, slash, path = remainder.partition("/")
         target = slash + path or "/"
     if not target.startswith("/") or "#" in target or any(ord(character) <= 0x20 for character in target):
         raise BadTarget(f"the request target {target[:80]!r} is not a path")

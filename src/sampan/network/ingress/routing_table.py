@@ -133,10 +133,10 @@ class HostRoutes:
         return None
 
 
-def _element_ends(path: str, most: int) -> list[int]:
-    """Return the positions at which the first `most` elements of a path end, preceded by 0 for no element."""
+def _element_ends(path: str, maximum: int) -> list[int]:
+    """Return the positions at which the first `maximum` elements of a path end, preceded by 0 for no element."""
     ends, start = [0], 0
-    while len(ends) <= most and start < len(path):
+    while len(ends) <= maximum and start < len(path):
         end = path.find("/", start + 1)
         start = end if end >= 0 else len(path)
         ends.append(start)
@@ -204,5 +204,5 @@ class RoutingTable:
 
 def wildcard_of(host: str) -> str:
     """Return the wildcard that stands for the first label of a host; empty if it has only one label."""
-    label, _, rest = host.partition(".")
-    return f"*.{rest}" if label and rest else ""
+    label, _, remainder = host.partition(".")
+    return f"*.{remainder}" if label and remainder else ""

@@ -83,8 +83,10 @@ def _choose_pool_address(service: Service, cidr: str, used: set[str]) -> str:
         if requested in used:
             raise NoLoadBalancerAddress(f"loadBalancerIP {requested} belongs to another service")
         return requested
-    kept = [address for address in addresses_in(service) if is_in_pool(address, cidr) and address not in used]
-    address = next(iter(kept), None) or next((address for address in pool_of(cidr) if address not in used), None)
+    pool_addresses = [address for address in addresses_in(service) if is_in_pool(address, cidr) and address not in used]
+    address = next(iter(pool_addresses), None) or next(
+        (address for address in pool_of(cidr) if address not in used), None
+    )
     if address is None:
         raise NoLoadBalancerAddress(f"all addresses of {cidr} are in use")
     return address

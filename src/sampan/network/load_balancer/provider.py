@@ -92,9 +92,9 @@ class EmbeddedLoadBalancers:
         if self._node_cidrs:
             return choose_pool_addresses(service, others, self._node_cidrs)
         addresses = choose_shared_addresses(service, others, self._machine_addresses)
-        known = ports_in(self._with_status(service)) if key_of(service) in self._assigned else set()
+        ports = ports_in(self._with_status(service)) if key_of(service) in self._assigned else set()
         _check_ports(
-            [port for port in service.spec.ports if (port.protocol or "TCP", port.port) not in known], addresses
+            [port for port in service.spec.ports if (port.protocol or "TCP", port.port) not in ports], addresses
         )
         return addresses
 

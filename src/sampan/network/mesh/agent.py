@@ -65,8 +65,10 @@ def accept_destinations(
     for other in others:
         for interface in other.interfaces:
             reserved.add(ip_network(interface.ip))
-        kept = [item for item in other.destinations if _is_plausible(item, cluster_cidrs) and reserved.add(item)]
-        yield replace(other, destinations=kept)
+        destinations = [
+            item for item in other.destinations if _is_plausible(item, cluster_cidrs) and reserved.add(item)
+        ]
+        yield replace(other, destinations=destinations)
 
 
 def _is_plausible(destination: Network, cluster_cidrs: Sequence[Network]) -> bool:

@@ -39,7 +39,11 @@ def node_addresses(root: Path, node: str, cidrs: Sequence[str]) -> list[str]:
     number = read_node_number(root, node, cidrs[0])
     if number is None:
         others = {path.name for path in root.iterdir() if path.is_dir()} if root.exists() else set()
-        used = {kept for other in others if (kept := read_node_number(root, other, cidrs[0])) is not None}
+        used = {
+            remaining_number
+            for other in others
+            if (remaining_number := read_node_number(root, other, cidrs[0])) is not None
+        }
         number = _free_number(cidrs[0], used)
         (root / node).mkdir(parents=True, exist_ok=True)
         write_durably(root / node / _FILE, f"{_address_at(cidrs[0], number)}\n".encode(), mode=0o644)

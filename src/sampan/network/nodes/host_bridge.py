@@ -333,16 +333,16 @@ def _present_rules() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _errors(what: str) -> Iterator[None]:
+def _errors(action: str) -> Iterator[None]:
     """Translate errors of the operating system to NodeNetworkError with the name of the operation."""
     try:
         yield
     except NoNodeAddressLeft as error:
-        raise NodeNetworkError(f"{what}: {error}") from None
+        raise NodeNetworkError(f"{action}: {error}") from None
     except RuntimeFailure as error:
-        raise NodeNetworkError(f"{what}: {error.message}") from error
+        raise NodeNetworkError(f"{action}: {error.message}") from error
     except OSError as error:
-        raise NodeNetworkError(f"{what}: {error.strerror or errno.errorcode.get(error.errno or 0, error)}") from error
+        raise NodeNetworkError(f"{action}: {error.strerror or errno.errorcode.get(error.errno or 0, error)}") from error
 
 
 def _table_text(bridge: str, node_cidrs: Sequence[str], cluster_cidrs: Sequence[str]) -> str:

@@ -61,8 +61,8 @@ class AddressPool:
         if not first <= start <= last:
             start = first
         make = IPv4Address if network.version == 4 else IPv6Address
-        for at in range(start, start + min(last - first + 1, len(self._allocated) + 1)):
-            address = make(at if at <= last else at - last - 1 + first)
+        for index in range(start, start + min(last - first + 1, len(self._allocated) + 1)):
+            address = make(index if index <= last else index - last - 1 + first)
             if address not in self._allocated:
                 return address
         raise NoAddressLeft(f"no address is left in {network}: {last - first + 1} are in use")

@@ -1,8 +1,8 @@
-"""The pod network for runtimes that use CNI plug-ins (containerd, CRI-O): a CNI configuration file.
+"""The pod network for runtimes that use CNI plugins (containerd, CRI-O): a CNI configuration file.
 
-The standard plug-ins connect pods to the bridge, allocate addresses and map host ports; runtimes call `loopback` on
+The standard plugins connect pods to the bridge, allocate addresses and map host ports; runtimes call `loopback` on
 their own. Bridge and rules are those of `host_network`, as on nodes whose runtime creates its own sandboxes. Traffic
-that leaves the cluster is masqueraded by these rules, as the bridge plug-in would also masquerade traffic to pods on
+that leaves the cluster is masqueraded by these rules, as the bridge plugin would also masquerade traffic to pods on
 other nodes.
 """
 
@@ -38,7 +38,7 @@ CONFIG_DIRECTORY = Path("/etc/cni/net.d")
 RESULT_DIRECTORY = Path("/var/lib/cni/results")
 PLUGIN_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 BANDWIDTH = "bandwidth"
-"""A CNI plug-in that limits the bandwidth of pods with annotations for it. It is used if the container runtime has
+"""A CNI plugin that limits the bandwidth of pods with annotations for it. It is used if the container runtime has
 it."""
 PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 _VERSION = "1.0.0"
@@ -79,11 +79,11 @@ def network_name(bridge: str) -> str:
 
 
 def parse_result(value: Mapping[str, Any]) -> list[SourceAddress]:
-    """Return the addresses of a pod in a result of the plug-ins, as runtimes keep it (libcni). Pure."""
+    """Return the addresses of a pod in a result of the plugins, as runtimes keep it (libcni). Pure."""
     result = value["result"]
     interfaces = result["interfaces"]
     [own] = [interface for interface in interfaces if interface.get("sandbox") and interface["name"] == value["ifName"]]
-    host_end = interfaces[1]["name"]  # the bridge plug-in lists the bridge, the host end and the end of the pod
+    host_end = interfaces[1]["name"]  # the bridge plugin lists the bridge, the host end and the end of the pod
     return sources_of(host_end, own["mac"], [ip["address"] for ip in result["ips"]])
 
 
@@ -96,9 +96,9 @@ def _has_plugin(name: str, directories: Sequence[Path]) -> bool:
 
 
 class CniNetwork:
-    """The network of a runtime that uses CNI plug-ins.
+    """The network of a runtime that uses CNI plugins.
 
-    `directory` is the runtime's directory of CNI configuration, `plugin_directories` its plug-in directories. If
+    `directory` is the runtime's directory of CNI configuration, `plugin_directories` its plugin directories. If
     another network is configured there, it is left alone and connects the pods.
     """
 
@@ -186,7 +186,7 @@ class CniNetwork:
         self._machine.withdraw([source for source in before if source not in present])
 
     def _read_sources(self) -> Collection[SourceAddress]:
-        """Return the addresses of all pods, from the results of the plug-ins that runtimes keep until a pod ends."""
+        """Return the addresses of all pods, from the results of the plugins that runtimes keep until a pod ends."""
         self._held = {}
         for file in sorted(self._results.glob(f"{network_name(self._config.bridge)}-*")):
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -252,9 +252,9 @@ def _missing_plugins_text(missing: Sequence[str], directories: Sequence[Path]) -
         if directory not in directories and not missing_plugins([directory])
     ]
     if elsewhere:
-        message = f"the container runtime searches CNI plug-ins in {searched}, but they are in {elsewhere[0]}"
+        message = f"the container runtime searches CNI plugins in {searched}, but they are in {elsewhere[0]}"
         return f"{message}: set bin_dir in its configuration to that directory"
-    return f"CNI plug-ins are missing in {searched} ({', '.join(missing)}): install containernetworking-plugins"
+    return f"CNI plugins are missing in {searched} ({', '.join(missing)}): install containernetworking-plugins"
 
 
 _IPTABLES_PROGRAMS = ("iptables", "ip6tables")
@@ -273,7 +273,7 @@ def portmap_removal(rules: Iterable[str]) -> list[list[str]]:
 
 
 def clear_portmap() -> None:
-    """Remove the iptables chains that the portmap plug-in leaves behind, ignoring errors. All users of the plug-in
+    """Remove the iptables chains that the portmap plugin leaves behind, ignoring errors. All users of the plugin
     share them, so that they are kept while any host port is mapped.
     """
     for name in _IPTABLES_PROGRAMS:

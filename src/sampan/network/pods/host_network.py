@@ -184,14 +184,14 @@ class HostNetwork:
 
     def _clear(self, links: Sequence[str]) -> None:
         """Delete all pod links of this bridge except these."""
-        kept = set(links)
+        link_names = set(links)
         names = [name for _, name in socket.if_nameindex()]
-        kept |= {shaper_of(link) for link in kept}
+        link_names |= {shaper_of(link) for link in link_names}
         bridge = self._config.bridge
         stale = [
             name
             for name in names
-            if (is_link_of(bridge, name) or name.startswith(shaper_of(f"{bridge}-"))) and name not in kept
+            if (is_link_of(bridge, name) or name.startswith(shaper_of(f"{bridge}-"))) and name not in link_names
         ]
         if stale:
             log.info("removed network links of deleted pods: %s", ", ".join(stale))

@@ -1,6 +1,6 @@
 """Links, addresses, routes and bandwidth limits through netlink. For use by one thread, with one socket for all pods.
 
-As with the CNI plug-in `bandwidth`, a token bucket on the host end of the veth pair limits the traffic that the pod
+As with the CNI plugin `bandwidth`, a token bucket on the host end of the veth pair limits the traffic that the pod
 receives. Traffic that the pod sends arrives at the host end, where it can only be redirected. It goes to an
 intermediate device (ifb), which has another token bucket. A pod with CAP_NET_ADMIN can change neither.
 """
@@ -220,10 +220,10 @@ def index_of(link: str) -> int:
 
 
 @contextlib.contextmanager
-def _error_text(what: str, unless: int = 0) -> Iterator[None]:
+def _error_text(action: str, unless: int = 0) -> Iterator[None]:
     """Translate netlink and OS errors into failures that name the operation."""
     try:
         yield
     except OSError as error:
         if error.errno != unless:
-            raise network_failure(f"{what}: {error}") from error
+            raise network_failure(f"{action}: {error}") from error

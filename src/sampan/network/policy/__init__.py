@@ -1,4 +1,4 @@
-"""Network policies of one node, enforced by nftables: the part of a network plug-in that implements NetworkPolicy.
+"""Network policies of one node, enforced by nftables: the part of a network plugin that implements NetworkPolicy.
 
 Its counterpart is a policy engine such as kube-network-policies. The pure part is `ranges` (CIDRs with exceptions, port
 ranges), `policy_spec` (what a NetworkPolicy allows), `pods` (what policies see of a pod), `pod_sets` (addresses of

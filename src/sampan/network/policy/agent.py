@@ -108,11 +108,11 @@ class NetworkPolicyAgent:
 
         The wait is registered before the rules are written, because the informers may deliver the pod in the meantime.
         """
-        known = self._awaited[uid] = asyncio.Event()
+        event = self._awaited[uid] = asyncio.Event()
         try:
             await self._enforcer.isolate(uid, addresses)
             async with asyncio.timeout(_POD_SYNC_TIMEOUT_S):
-                await known.wait()
+                await event.wait()
         except TimeoutError:
             log.warning("pod %s stays isolated until the network policy informers know it", uid)
         finally:

@@ -87,18 +87,18 @@ def _rules(
     Rules only allow traffic, so traffic of the peers and ports that are left out is not allowed. A rule whose peers are
     all left out is left out too, since a rule without peers allows all of them.
     """
-    specs, room = [], NETWORK_POLICY_PEERS
+    specs, peer_budget = [], NETWORK_POLICY_PEERS
     for peers, ports in rules:
-        room -= 1 + len(ports)
-        kept = []
+        peer_budget -= 1 + len(ports)
+        remaining_rules = []
         for peer in peers:
-            room -= _peer_size(peer)
-            if room < 0:
+            peer_budget -= _peer_size(peer)
+            if peer_budget < 0:
                 break
-            kept.append(peer)
-        if room >= 0 or kept:
-            specs.append(_rule(kept, ports, namespace))
-        if room < 0:
+            remaining_rules.append(peer)
+        if peer_budget >= 0 or remaining_rules:
+            specs.append(_rule(remaining_rules, ports, namespace))
+        if peer_budget < 0:
             break
     return tuple(specs)
 

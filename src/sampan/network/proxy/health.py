@@ -202,8 +202,8 @@ class ServiceHealthChecks:
             f"{error.strerror or error}"
         )
         log.error("%s", message)
-        about = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, uid=str(service))
-        self._events.event(about, WARNING, _REASON, message)
+        reference = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, uid=str(service))
+        self._events.event(reference, WARNING, _REASON, message)
 
     async def _close(self, service: NamespacedName) -> None:
         check = self._checks.pop(service)

@@ -180,11 +180,11 @@ def decode(text: str) -> KubeProxyConfiguration:
     if not isinstance(content, dict):
         raise ProxyConfigurationError("failed to decode: couldn't get version/kind; json parse error: not an object")
     _check_kind(content)
-    known, unknown = _split_fields(content, KubeProxyConfiguration, "")
+    fields, unknown = _split_fields(content, KubeProxyConfiguration, "")
     if warnings := [*warnings, *(f"unknown field {gotext.quote(name)}" for name in unknown)]:
         log.warning("Using lenient decoding as strict decoding failed: strict decoding error: %s", ", ".join(warnings))
     try:
-        configuration = msgspec.convert(known, KubeProxyConfiguration)
+        configuration = msgspec.convert(fields, KubeProxyConfiguration)
         _check_durations(configuration)
     except msgspec.ValidationError as error:
         raise ProxyConfigurationError(f"failed to decode: {_go_message(str(error))}") from None
@@ -209,16 +209,16 @@ def _check_kind(content: Mapping[str, Any]) -> None:
 def _split_fields(content: Mapping[str, Any], type: Any, prefix: str) -> tuple[dict[str, Any], list[str]]:
     """Return the known fields of an object and the paths of the others. A field with the value null has its default."""
     types = {field.name: field.type for field in msgspec.structs.fields(type)}
-    known, unknown = {}, []
+    fields, unknown = {}, []
     for name, value in content.items():
         if name not in types:
             unknown.append(f"{prefix}{name}")
         elif isinstance(value, Mapping) and isinstance(types[name], msgspec.StructMeta):
-            known[name], below = _split_fields(value, types[name], f"{prefix}{name}.")
+            fields[name], below = _split_fields(value, types[name], f"{prefix}{name}.")
             unknown += below
         elif value is not None:
-            known[name] = value
-    return known, unknown
+            fields[name] = value
+    return fields, unknown
 
 
 _MISMATCH = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<actual>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
@@ -233,8 +233,10 @@ def _go_message(text: str) -> str:
         return text
     expected = mismatch["expected"].partition(" ")[0]
     actual = _JSON_TYPES.get(mismatch["actual"], mismatch["actual"])
-    where = f"{KIND}.{mismatch['path']}" if mismatch["path"] else KIND
-    return f"json: cannot unmarshal {actual} into Go struct field {where} of type {_GO_TYPES.get(expected, expected)}"
+    field_text = f"{KIND}.{mismatch['path']}" if mismatch["path"] else KIND
+    return (
+        f"json: cannot unmarshal {actual} into Go struct field {field_text} of type {_GO_TYPES.get(expected, expected)}"
+    )
 
 
 def _check_durations(configuration: KubeProxyConfiguration) -> None:

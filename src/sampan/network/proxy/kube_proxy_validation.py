@@ -46,14 +46,14 @@ def _validate_configuration(configuration: KubeProxyConfiguration, path: FieldPa
     )
     score = configuration.oomScoreAdj
     if score is not None and not -1000 <= score <= 1000:
-        where = path / "KubeProxyLinuxConfiguration" / "OOMScoreAdj"
-        yield FieldError.invalid(where, score, "must be within the range [-1000, 1000]")
+        score_path = path / "KubeProxyLinuxConfiguration" / "OOMScoreAdj"
+        yield FieldError.invalid(score_path, score, "must be within the range [-1000, 1000]")
     if configuration.mode not in MODES:
         detail = f"must be {', '.join(MODES)} or blank (blank means the best-available proxy [currently nftables])"
         yield FieldError.invalid(path / "Mode" / "ProxyMode", configuration.mode, detail)
     if configuration.clientConnection.burst < 0:
-        where = path / "ClientConnection" / "Burst"
-        yield FieldError.invalid(where, configuration.clientConnection.burst, "must be greater than or equal to 0")
+        score_path = path / "ClientConnection" / "Burst"
+        yield FieldError.invalid(score_path, configuration.clientConnection.burst, "must be greater than or equal to 0")
     yield from _validate_periods(configuration, path)
     if not is_address(configuration.bindAddress):
         detail = "not a valid textual representation of an IP address"

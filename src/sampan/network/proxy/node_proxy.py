@@ -199,7 +199,7 @@ class NodeProxy:
         stack.callback(backends.close)
         listeners = [self._machine_ports] if self._machine_ports is not None else []
         if namespace.path is not None or not listeners:
-            own = LocalhostPorts(namespace=namespace, events=self._events, where=f"node {self._config.node_name}")
+            own = LocalhostPorts(namespace=namespace, events=self._events, place=f"node {self._config.node_name}")
             listeners.append(await stack.enter_async_context(own))
         for ports in listeners:
             ports.add(backends)
@@ -323,8 +323,8 @@ class LimitReporter:
 
     def _report(self, service: NamespacedName, problem: str) -> None:
         log.warning("service %s: %s", service, problem)
-        about = ObjectReference(apiVersion="v1", kind="Service", namespace=service.namespace, name=service.name)
-        self._events.event(about, WARNING, LIMIT_REASON, problem)
+        reference = ObjectReference(apiVersion="v1", kind="Service", namespace=service.namespace, name=service.name)
+        self._events.event(reference, WARNING, LIMIT_REASON, problem)
 
 
 class _FirstSyncObserver:

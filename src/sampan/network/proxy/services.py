@@ -191,14 +191,13 @@ def count_addresses(service: ServicePortInfo | _ServiceAddresses) -> int:
 
 
 def service_ports(
-    service: Service, families: Iterable[str] = FAMILIES, room: int = SERVICE_ADDRESS_PORTS
+    service: Service, families: Iterable[str] = FAMILIES, pair_budget: int = SERVICE_ADDRESS_PORTS
 ) -> list[ServicePortInfo]:
     """Return the ports of a service in these IP families; none for services without a cluster IP.
 
-    Each port has rules for each address, so a service with very many of both loses its last ports. `room` is the number
-    of pairs of a port and an address that the node has left. The first port needs no room, nor do the ports of a
-    service with a single address.
-    """
+    Each port has rules for each address, so a service with very many of both loses its last ports. `pair_budget` is the
+    number of pairs of a port and an address that the node has left. The first port needs no room, nor do the ports of a
+    service with a single address."""
     if not is_proxied(service):
         return []
     infos = []
@@ -206,8 +205,8 @@ def service_ports(
         addresses = _service_addresses(service, family)
         if addresses is not None:
             count = count_addresses(addresses)
-            most = max(1, min(room, SERVICE_ADDRESS_PORTS) // count) if count > 1 else None
-            infos += [_service_port(service, port, family, addresses) for port in service.spec.ports[:most]]
+            maximum = max(1, min(pair_budget, SERVICE_ADDRESS_PORTS) // count) if count > 1 else None
+            infos += [_service_port(service, port, family, addresses) for port in service.spec.ports[:maximum]]
     return infos
 
 
@@ -328,12 +327,12 @@ class EndpointsByPort(NamedTuple):
 
 
 def endpoints_by_port(
-    slices: Iterable[EndpointSlice], family: str, node_name: str, room: int = SERVICE_ENDPOINT_PORTS
+    slices: Iterable[EndpointSlice], family: str, node_name: str, pair_budget: int = SERVICE_ENDPOINT_PORTS
 ) -> EndpointsByPort:
     """Return the endpoints of a service in one IP family, ordered by address and port.
 
-    `room` is the number of pairs of an endpoint and a port that the node has left. Pairs with the first port of a slice
-    need no room.
+    `pair_budget` is the number of pairs of an endpoint and a port that the node has left. Pairs with the first port of
+    a slice need no room.
 
     An endpoint that moves between slices can be in two of them, and the address of a terminating pod can already belong
     to another pod. A terminating endpoint therefore never replaces another one.
@@ -346,11 +345,11 @@ def endpoints_by_port(
         infos = [info for endpoint in slice.endpoints or () if (info := _endpoint(endpoint, node_name)) is not None]
         for index, (port, number) in enumerate(numbered_ports(slice)):
             cost = len(infos) if index else 0
-            if remaining < len(infos) or room < cost:
+            if remaining < len(infos) or pair_budget < cost:
                 is_complete = False
                 break
             remaining -= len(infos)
-            room -= cost
+            pair_budget -= cost
             by_address = endpoints.setdefault((port.name or "", port.protocol or TCP), {})
             for info in infos:
                 if not info.is_terminating or (info.address, number) not in by_address:

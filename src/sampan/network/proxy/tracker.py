@@ -65,21 +65,21 @@ def resolve(
     slices: Sequence[EndpointSlice],
     families: Iterable[str],
     topology: ProxyTopology,
-    room: int = NODE_SERVICE_PAIRS,
+    pair_budget: int = NODE_SERVICE_PAIRS,
 ) -> ResolvedService:
-    """Return the ports of a service with the endpoints that a node with this topology uses. `room` is the number of
-    pairs of ports and addresses or endpoints that the node has left."""
-    infos = service_ports(service, families, room)
+    """Return the ports of a service with the endpoints that a node with this topology uses. `pair_budget` is the number
+    of pairs of ports and addresses or endpoints that the node has left."""
+    infos = service_ports(service, families, pair_budget)
     counts = Counter(info.family for info in infos)
-    by_family = {family: endpoints_by_port(slices, family, topology.node_name, room) for family in counts}
+    by_family = {family: endpoints_by_port(slices, family, topology.node_name, pair_budget) for family in counts}
     states = []
     for info in infos:
         endpoints = by_family[info.family].endpoints.get((info.name.port, info.protocol), ())
         states.append(ServicePortState(info, endpoints, categorize(info, endpoints, topology)))
     problems = []
     if any(count < len(service.spec.ports) for count in counts.values()):
-        most = f"only {max(counts.values())} of its {len(service.spec.ports)} ports are proxied"
-        problems.append(f"Too many pairs of ports with addresses and source ranges: {most}")
+        maximum = f"only {max(counts.values())} of its {len(service.spec.ports)} ports are proxied"
+        problems.append(f"Too many pairs of ports with addresses and source ranges: {maximum}")
     if not all(by_port.is_complete for by_port in by_family.values()):
         problems.append("Too many pairs of ports and endpoints: some ports have no endpoints, or not all of them")
     return ResolvedService(tuple(states), tuple(problems))
@@ -255,8 +255,8 @@ class ServiceTracker:
         resolved = ResolvedService()
         if service is not None:
             slices = list(self._slices.get(key, {}).values())
-            room = max(0, NODE_SERVICE_PAIRS - self._all_excess_pairs) + SERVICE_FREE_PAIRS
-            resolved = resolve(service, slices, self._families, self._topology, room)
+            pair_budget = max(0, NODE_SERVICE_PAIRS - self._all_excess_pairs) + SERVICE_FREE_PAIRS
+            resolved = resolve(service, slices, self._families, self._topology, pair_budget)
         self._count_excess_pairs(key, before, resolved)
         return resolved
 

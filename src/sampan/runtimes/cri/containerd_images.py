@@ -43,7 +43,7 @@ def _schema() -> ProtoSchema:
 
 
 class ContainerdImages:
-    """The images of containerd, through a gRPC channel. `snapshotter` is the plug-in that unpacks them."""
+    """The images of containerd, through a gRPC channel. `snapshotter` is the plugin that unpacks them."""
 
     def __init__(self, *, channel: aio.Channel, clock: Clock, snapshotter: str) -> None:
         self._channel, self._clock, self._snapshotter = channel, clock, snapshotter

@@ -33,9 +33,9 @@ _READY = 0
 
 def sandbox_message(config: SandboxConfig, attempt: int, node: str) -> Any:
     cri = load()
-    about = cri.PodSandboxMetadata(name=config.name, uid=config.uid, namespace=config.namespace, attempt=attempt)
+    metadata = cri.PodSandboxMetadata(name=config.name, uid=config.uid, namespace=config.namespace, attempt=attempt)
     message = cri.PodSandboxConfig(
-        metadata=about,
+        metadata=metadata,
         hostname=config.hostname,
         log_directory=str(config.log_directory),
         port_mappings=[

@@ -227,12 +227,12 @@ class CriRuntime(EngineRuntime):
 
     # -- containers --------------------------------------------------------------------------------------------------
 
-    async def _create(self, sandbox: str, config: ContainerConfig, around: SandboxConfig) -> str:
+    async def _create(self, sandbox: str, config: ContainerConfig, sandbox_config: SandboxConfig) -> str:
         config.log_path.parent.mkdir(parents=True, exist_ok=True)
         request = self._client.schema.CreateContainerRequest(
             pod_sandbox_id=sandbox,
-            config=messages.container_message(config, around, self._node),
-            sandbox_config=messages.sandbox_message(around, around.attempt, self._node),
+            config=messages.container_message(config, sandbox_config, self._node),
+            sandbox_config=messages.sandbox_message(sandbox_config, sandbox_config.attempt, self._node),
         )
         response = await self._client.runtime("CreateContainer", request, reason="CreateContainerError")
         return str(response.container_id)

@@ -28,7 +28,7 @@ class CriSettings:
     plugin_directories: Sequence[Path] = ()
     has_systemd_cgroups: bool = False
     snapshotter: str = _SNAPSHOTTER
-    """The plug-in of containerd that unpacks images."""
+    """The plugin of containerd that unpacks images."""
 
 
 async def settings_of(endpoint: str) -> CriSettings:

@@ -204,10 +204,10 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
     try:
         wire = await _open_wire(url, handshake.PORT_FORWARD)
         async with SpdyConnection(wire, is_server=False) as connection:
-            about = {"port": str(port), "requestID": "0"}
-            error = await connection.open({**about, _TYPE: ERROR})
+            port_headers = {"port": str(port), "requestID": "0"}
+            error = await connection.open({**port_headers, _TYPE: ERROR})
             await error.close()
-            data = await connection.open({**about, _TYPE: DATA})
+            data = await connection.open({**port_headers, _TYPE: DATA})
             if not ready.done():
                 ready.set_result(None)
             await exchange_data(data, reader, writer, ends_with_stream=True)

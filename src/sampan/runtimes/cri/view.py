@@ -111,10 +111,10 @@ class CriView:
         if self._table.put(uid, *present, ticket):
             self._on_pod_change(uid)
 
-    async def _sandbox(self, row: Any, known: ObservedSandbox | None) -> ObservedSandbox | None:
+    async def _sandbox(self, row: Any, previous: ObservedSandbox | None) -> ObservedSandbox | None:
         plain = messages.sandbox(row)
-        if known is not None and known.is_ready == plain.is_ready:
-            return known
+        if previous is not None and previous.is_ready == plain.is_ready:
+            return previous
         if not plain.is_ready:
             return plain
         try:
@@ -127,9 +127,9 @@ class CriView:
             raise
         return messages.sandbox(response.status)
 
-    async def _container(self, row: Any, known: ObservedContainer | None) -> ObservedContainer | None:
-        if known is not None and known.state == messages.state(row.state):
-            return known
+    async def _container(self, row: Any, previous: ObservedContainer | None) -> ObservedContainer | None:
+        if previous is not None and previous.state == messages.state(row.state):
+            return previous
         status = await self.status(row.id)
         return messages.container(status, row.pod_sandbox_id) if status is not None else None
 

@@ -127,16 +127,16 @@ class DockerClient:
 
 
 async def _values(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    rest = b""
+    remainder = b""
     async for data in pieces:
-        *lines, rest = (rest + data).split(b"\n")
-        if len(rest) > _MAX_LINE_BYTES:
+        *lines, remainder = (remainder + data).split(b"\n")
+        if len(remainder) > _MAX_LINE_BYTES:
             raise DockerError("RuntimeError", 0, "a line of the response is too long")
         for line in lines:
             if line.strip():
                 yield json.loads(line)
-    if rest.strip():
-        yield json.loads(rest)
+    if remainder.strip():
+        yield json.loads(remainder)
 
 
 def _decode_response(code: int, data: bytes, reason: str) -> Any:

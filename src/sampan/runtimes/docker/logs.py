@@ -254,12 +254,12 @@ class LogCopies:
 
 
 def _subtract(time: str, seconds: int) -> str:
-    whole, _, rest = time.removesuffix("Z").partition(".")
+    whole, _, remainder = time.removesuffix("Z").partition(".")
     earlier = times.format_time(times.parse_time(f"{whole}Z") - seconds)
-    return f"{earlier.removesuffix('Z')}.{rest or '0'}Z"
+    return f"{earlier.removesuffix('Z')}.{remainder or '0'}Z"
 
 
 def _seconds(time: str) -> str:
     """Convert a timestamp to the format of the Docker API: seconds since the epoch with a fraction."""
-    whole, _, rest = time.removesuffix("Z").partition(".")
-    return f"{int(times.parse_time(f'{whole}Z'))}.{rest or '0'}"
+    whole, _, remainder = time.removesuffix("Z").partition(".")
+    return f"{int(times.parse_time(f'{whole}Z'))}.{remainder or '0'}"

@@ -60,11 +60,11 @@ def sandbox_body(config: SandboxConfig, attempt: int, node: str, *, image: str, 
             key: [{"HostIp": port.host_ip, "HostPort": str(port.host_port)}] for key, port in ports.items()
         },
     }
-    about = {TYPE: POD, ATTEMPT: str(attempt)}
+    object_labels = {TYPE: POD, ATTEMPT: str(attempt)}
     return {
         "Image": image,
         "Hostname": config.hostname if mode != "host" else "",
-        "Labels": {**labels.sandbox_labels(config, node), **about},
+        "Labels": {**labels.sandbox_labels(config, node), **object_labels},
         "ExposedPorts": {key: {} for key in ports},
         "HostConfig": host,
     }
@@ -85,7 +85,7 @@ def container_body(
 ) -> dict[str, Any]:
     """Return the body for a container. `pause` is the id of the pause container; `files` are mounts of the sandbox;
     `seccomp` is the text of a Localhost profile."""
-    about = {TYPE: CONTAINER, ATTEMPT: str(config.attempt), SANDBOX: pause, LOG_PATH: str(config.log_path)}
+    object_labels = {TYPE: CONTAINER, ATTEMPT: str(config.attempt), SANDBOX: pause, LOG_PATH: str(config.log_path)}
     return {
         "Image": config.image_ref or config.image,
         "Entrypoint": list(config.command) or None,
@@ -93,7 +93,7 @@ def container_body(
         "Env": [f"{name}={value}" for name, value in config.env],
         "WorkingDir": config.working_directory,
         "User": _user(config.security),
-        "Labels": {**labels.container_labels(config, sandbox, node), **about},
+        "Labels": {**labels.container_labels(config, sandbox, node), **object_labels},
         "Tty": config.has_tty,
         "OpenStdin": config.has_stdin,
         "StdinOnce": config.closes_stdin,
@@ -223,25 +223,25 @@ def state(word: str) -> str:
 
 
 def sandbox(inspected: Inspected) -> ObservedSandbox:
-    about = inspected["State"]
+    state = inspected["State"]
     networks = (inspected.get("NetworkSettings") or {}).get("Networks") or {}
     ips = [network.get(key) for network in networks.values() for key in ("IPAddress", "GlobalIPv6Address")]
     return ObservedSandbox(
         id=inspected["Id"],
         attempt=_attempt(inspected),
-        is_ready=about["Status"] in _BEGUN,
+        is_ready=state["Status"] in _BEGUN,
         created_at=_time(inspected.get("Created", "")),
         ips=[ip for ip in ips if ip],
-        pid=about.get("Pid") or 0,
+        pid=state.get("Pid") or 0,
     )
 
 
 def container(inspected: Inspected) -> ObservedContainer:
-    about, container_labels = inspected["State"], labels_of(inspected)
-    code = int(about.get("ExitCode") or 0)
-    present, created_at = state(about["Status"]), _time(inspected.get("Created", ""))
-    reason = exit_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code)
-    finished_at = _time(about.get("FinishedAt", ""))
+    object_state, container_labels = inspected["State"], labels_of(inspected)
+    code = int(object_state.get("ExitCode") or 0)
+    present, created_at = state(object_state["Status"]), _time(inspected.get("Created", ""))
+    reason = exit_reason(contract.OOM_KILLED if object_state.get("OOMKilled") else "", code)
+    finished_at = _time(object_state.get("FinishedAt", ""))
     if present == contract.CREATED and code:  # The engine reports the failure of a start in this way.
         present, reason, finished_at = contract.EXITED, contract.START_ERROR, created_at
     return ObservedContainer(
@@ -253,11 +253,11 @@ def container(inspected: Inspected) -> ObservedContainer:
         image=container_labels.get(labels.IMAGE, ""),
         image_ref=inspected.get("Image", ""),
         created_at=created_at,
-        started_at=_time(about.get("StartedAt", "")),
+        started_at=_time(object_state.get("StartedAt", "")),
         finished_at=finished_at,
         exit_code=code,
         reason=reason,
-        message=about.get("Error") or "",
+        message=object_state.get("Error") or "",
         log_path=container_labels.get(LOG_PATH, ""),
         user=_container_user(inspected),
     )

@@ -87,9 +87,9 @@ class DockerRuntime(EngineRuntime):
             logs=self._logs,
             on_pod_change=self._on_pod_change,
         )
-        about, began_at = await client.get("/info"), self._clock.now()
-        self.version, self._handlers = about["ServerVersion"], sorted(about.get("Runtimes") or ())
-        self._has_systemd_groups = about.get("CgroupDriver") == "systemd"
+        info, began_at = await client.get("/info"), self._clock.now()
+        self.version, self._handlers = info["ServerVersion"], sorted(info.get("Runtimes") or ())
+        self._has_systemd_groups = info.get("CgroupDriver") == "systemd"
         self._has_image_volumes = version_of(self.version) >= _IMAGE_VOLUMES
         await self._view.relist()
         await self._free_addresses()
@@ -223,18 +223,18 @@ class DockerRuntime(EngineRuntime):
 
     # -- containers --------------------------------------------------------------------------------------------------
 
-    async def _create(self, sandbox: str, config: ContainerConfig, around: SandboxConfig) -> str:
+    async def _create(self, sandbox: str, config: ContainerConfig, sandbox_config: SandboxConfig) -> str:
         reason, profile = "CreateContainerError", config.security.seccomp
         local = _profile(profile.local) if profile.type == "Localhost" else None
         score = kernel.clamp_oom_score(config.resources.oom_score_adjust)
         config = replace(config, resources=replace(config.resources, oom_score_adjust=score))
         files = (
-            [Mount(source=self._resolver(around.uid), target="/etc/resolv.conf", is_read_only=True)]
-            if around.dns is not None
+            [Mount(source=self._resolver(sandbox_config.uid), target="/etc/resolv.conf", is_read_only=True)]
+            if sandbox_config.dns is not None
             else []
         )
-        body = messages.container_body(config, around, self._node, pause=sandbox, files=files, seccomp=local)
-        name = messages.container_name(config, around)
+        body = messages.container_body(config, sandbox_config, self._node, pause=sandbox, files=files, seccomp=local)
+        name = messages.container_name(config, sandbox_config)
         response = await self._client.post("/containers/create", {"name": name}, body, reason=reason)
         return str(response["Id"])
 

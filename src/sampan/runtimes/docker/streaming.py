@@ -131,8 +131,8 @@ class DockerCommands:
 
     async def attach(self, id: str, *, has_stdin: bool) -> ProcessStream:
         path = f"/containers/{id}"
-        about = (await self._client.get(f"{path}/json"))["Config"]
-        has_stdin, has_tty = has_stdin and bool(about["OpenStdin"]), bool(about["Tty"])
+        config = (await self._client.get(f"{path}/json"))["Config"]
+        has_stdin, has_tty = has_stdin and bool(config["OpenStdin"]), bool(config["Tty"])
         query: Query = {"stream": 1, "stdin": int(has_stdin), "stdout": 1, "stderr": 1, "detachKeys": _DETACH_KEYS}
         streams = await self._client.take_over(f"{path}/attach", query)
 
@@ -149,9 +149,9 @@ class DockerCommands:
         """Return the exit code of an exec. The output may end shortly before the engine notices that the process has
         exited, so ask several times."""
         for _ in range(_MAX_EXIT_CODE_POLLS):
-            about = await self._client.get(f"{place}/json")
-            if not about["Running"]:
-                return int(about["ExitCode"] or 0)
+            exec_state = await self._client.get(f"{place}/json")
+            if not exec_state["Running"]:
+                return int(exec_state["ExitCode"] or 0)
             await asyncio.sleep(_POLL_INTERVAL_S)
         raise RuntimeFailure("ExecError", "the command is still running, but its output was closed")
 
@@ -160,10 +160,10 @@ class DockerCommands:
         known only shortly after the process has produced output."""
         with contextlib.suppress(DockerError, ProcessLookupError, PermissionError):
             for _ in range(_MAX_PID_POLLS):
-                about = await self._client.get(f"{place}/json")
-                if about["Running"] and about["Pid"]:
-                    os.kill(about["Pid"], signal.SIGKILL)
+                exec_state = await self._client.get(f"{place}/json")
+                if exec_state["Running"] and exec_state["Pid"]:
+                    os.kill(exec_state["Pid"], signal.SIGKILL)
                     return
-                if about["ExitCode"] is not None:
+                if exec_state["ExitCode"] is not None:
                     return
                 await asyncio.sleep(_POLL_INTERVAL_S)

@@ -52,8 +52,8 @@ class DockerView:
             query: Query = {"filters": json.dumps(filters), "since": f"{since:.3f}"}
             try:
                 async for event in self._client.lines("GET", "/events", query):
-                    about, since = event["Actor"], event["timeNano"] / 1e9
-                    await self._on_event(about["Attributes"].get(labels.POD_UID, ""))
+                    actor, since = event["Actor"], event["timeNano"] / 1e9
+                    await self._on_event(actor["Attributes"].get(labels.POD_UID, ""))
             except DockerError as error:
                 log.warning("cannot read events from Docker: %s", error)
             await asyncio.sleep(_RECONNECT_S)

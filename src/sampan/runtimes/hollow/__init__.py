@@ -1,13 +1,13 @@
 """The hollow runtime, which simulates pods without running anything, like kubemark's hollow nodes and KWOK.
 
-Annotations or a stage file define how pods behave (`behaviour`). The state of a container is computed from its
-behaviour and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
+Annotations or a stage file define how pods behave (`behavior`). The state of a container is computed from its
+behavior and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
 """
 
-from sampan.runtimes.hollow.behaviour import (
+from sampan.runtimes.hollow.behavior import (
     NO_STAGES,
     PREFIX,
-    ContainerBehaviour,
+    ContainerBehavior,
     HollowStages,
     StageError,
     read_stages,
@@ -18,7 +18,7 @@ __all__ = [
     "NO_STAGES",
     "PREFIX",
     "AddressRange",
-    "ContainerBehaviour",
+    "ContainerBehavior",
     "HollowRuntime",
     "HollowStages",
     "HollowWorld",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sampan.api.types.core_v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
 from sampan.api.values import times
 from sampan.runtimes.contract import COMPLETED, CREATED, ERROR, EXITED, OOM_KILLED, RUNNING, ContainerReport
-from sampan.runtimes.hollow.behaviour import FOREVER, ContainerBehaviour, ready_span, run_span
+from sampan.runtimes.hollow.behavior import FOREVER, ContainerBehavior, ready_span, run_span
 
 NAME = "hollow"
 _SIGKILL = 137
@@ -49,7 +49,7 @@ class HollowContainer:
 def make_container(
     pod: Pod,
     container: Container,
-    behaviour: ContainerBehaviour,
+    behavior: ContainerBehavior,
     attempt: int,
     now: float,
     *,
@@ -58,13 +58,13 @@ def make_container(
 ) -> HollowContainer:
     """Return a container that is started now, or that is running from now on if `runs` is set."""
     seed = f"{pod.metadata.uid}/{container.name}/{attempt}/"
-    runs_at = now if runs else now + behaviour.pull.pick(seed + "pull") + behaviour.start.pick(seed + "start")
-    run_s = run_span(behaviour, pod, container, is_init=is_init).pick(seed + "run")
+    runs_at = now if runs else now + behavior.pull.pick(seed + "pull") + behavior.start.pick(seed + "start")
+    run_s = run_span(behavior, pod, container, is_init=is_init).pick(seed + "run")
     started_s, ready_s = ready_span(container)
-    if behaviour.ready is not None:
-        ready_s = behaviour.ready.pick(seed + "ready")
-    code = behaviour.exit_code(attempt)
-    if behaviour.reason == OOM_KILLED and code == 0:
+    if behavior.ready is not None:
+        ready_s = behavior.ready.pick(seed + "ready")
+    code = behavior.exit_code(attempt)
+    if behavior.reason == OOM_KILLED and code == 0:
         code = _SIGKILL
     return HollowContainer(
         attempt=attempt,
@@ -73,8 +73,8 @@ def make_container(
         started_at=runs_at + started_s,
         ready_at=runs_at + max(ready_s, started_s),
         exit_code=code,
-        reason=(behaviour.reason or ERROR) if code else COMPLETED,
-        message=behaviour.message,
+        reason=(behavior.reason or ERROR) if code else COMPLETED,
+        message=behavior.message,
     )
 
 

@@ -28,7 +28,7 @@ from sampan.runtimes.contract import (
     Unsupported,
 )
 from sampan.runtimes.hollow import container as containers
-from sampan.runtimes.hollow.behaviour import FOREVER, NO_STAGES, ContainerBehaviour, HollowStages
+from sampan.runtimes.hollow.behavior import FOREVER, NO_STAGES, ContainerBehavior, HollowStages
 from sampan.runtimes.hollow.container import NAME, HollowContainer
 
 if TYPE_CHECKING:
@@ -205,10 +205,10 @@ class HollowRuntime:
         return
 
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None = None) -> PullResult:
-        behaviour = self._world.stages.behaviour(pod, container.name)
-        if behaviour.pull_error:
-            raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
-        return PullResult(containers.image_ref(container.image), continues=behaviour.pull.most_s > 0)
+        behavior = self._world.stages.behavior(pod, container.name)
+        if behavior.pull_error:
+            raise RuntimeFailure("ErrImagePull", behavior.pull_error)
+        return PullResult(containers.image_ref(container.image), continues=behavior.pull.max_s > 0)
 
     def pull_progress(self, name: str) -> tuple[int, int] | None:
         return None
@@ -231,9 +231,9 @@ class HollowRuntime:
         container = state.containers.get(name) if state is not None else None
         if container is None:
             return
-        behaviour = self._world.stages.behaviour(pod, name)
-        took_s = behaviour.stop.pick(f"{pod.metadata.uid}/{name}/stop") + _pre_stop_s(pod, name)
-        container.stop(self._world.now(), grace_s, took_s, behaviour.stop_exit_code)
+        behavior = self._world.stages.behavior(pod, name)
+        took_s = behavior.stop.pick(f"{pod.metadata.uid}/{name}/stop") + _pre_stop_s(pod, name)
+        container.stop(self._world.now(), grace_s, took_s, behavior.stop_exit_code)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
         uid, state = pod.metadata.uid, self._pods.get(pod.metadata.uid)
@@ -264,20 +264,20 @@ class HollowRuntime:
 
     def log_text(self, pod: Pod, container: str) -> str:
         """Return the simulated output of the container."""
-        return self._world.stages.behaviour(pod, container).log
+        return self._world.stages.behavior(pod, container).log
 
     async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         report = self.pod_report(pod)
         running = [container.name for container in report.containers if container.state == "running"]
-        behaviours: dict[str, ContainerBehaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
-        return [ContainerUsage(name, behaviour.cpu, behaviour.memory) for name, behaviour in behaviours.items()]
+        behaviors: dict[str, ContainerBehavior] = {name: self._world.stages.behavior(pod, name) for name in running}
+        return [ContainerUsage(name, behavior.cpu, behavior.memory) for name, behavior in behaviors.items()]
 
     def _make_container(
         self, pod: Pod, container: Container, attempt: int, now: float, *, runs: bool = False
     ) -> HollowContainer:
         is_init = any(container.name == init.name for init in pod.spec.initContainers)
-        behaviour = self._world.stages.behaviour(pod, container.name)
-        return containers.make_container(pod, container, behaviour, attempt, now, is_init=is_init, runs=runs)
+        behavior = self._world.stages.behavior(pod, container.name)
+        return containers.make_container(pod, container, behavior, attempt, now, is_init=is_init, runs=runs)
 
     def _range(self) -> AddressRange:
         return self._addresses or self._world.addresses

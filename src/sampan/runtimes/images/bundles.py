@@ -53,13 +53,13 @@ class ImageBundle:
 
 def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> ImageBundle:
     """Return an image with one layer, which is an uncompressed archive. `run` is its run configuration."""
-    about = {
+    object_config = {
         "architecture": detect_platform().architecture,
         "os": "linux",
         "config": run,
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
-    config = _blob(manifests.OCI_CONFIG, json.dumps(about).encode())
+    config = _blob(manifests.OCI_CONFIG, json.dumps(object_config).encode())
     only = _blob(manifests.OCI_LAYER, layer)
     manifest = {
         "schemaVersion": 2,
@@ -90,9 +90,9 @@ def bundle_from_store(store: ImageStore, image: StoredImage, name: str) -> Image
 def write_docker_archive(bundle: ImageBundle, out: IO[bytes]) -> None:
     """Write the image in the format of `docker save`."""
     names = [f"layer-{number}.tar" for number in range(len(bundle.layers))]
-    about = json.dumps([{"Config": "config.json", "RepoTags": [bundle.name], "Layers": names}]).encode()
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": [bundle.name], "Layers": names}]).encode()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        _add(archive, "manifest.json", _blob("", about))
+        _add(archive, "manifest.json", _blob("", manifest))
         _add(archive, "config.json", bundle.config)
         for name, layer in zip(names, bundle.layers, strict=True):
             _add(archive, name, layer)

@@ -54,7 +54,7 @@ def read_docker_config(data: bytes) -> Keyring:
     if not isinstance(auths, Mapping):
         raise ValueError("this is not a Docker configuration: auths must be an object")
     return Keyring(
-        (_place(str(where)), _credentials(auth)) for where, auth in auths.items() if isinstance(auth, Mapping)
+        (_place(str(registry)), _credentials(auth)) for registry, auth in auths.items() if isinstance(auth, Mapping)
     )
 
 
@@ -70,13 +70,13 @@ def _credentials(auth: Mapping[str, Any]) -> RegistryCredentials:
     )
 
 
-def _place(where: str) -> str:
+def _place(registry: str) -> str:
     """Return the registry and path of an entry without the scheme and the API version, which old files contain."""
-    text = where.split("://", 1)[-1].rstrip("/")
+    text = registry.split("://", 1)[-1].rstrip("/")
     for version in ("/v1", "/v2"):
         text = text.removesuffix(version)
-    host, slash, rest = text.partition("/")
-    return f"{DEFAULT_REGISTRY if host in _HUB else host}{slash}{rest}"
+    host, slash, remainder = text.partition("/")
+    return f"{DEFAULT_REGISTRY if host in _HUB else host}{slash}{remainder}"
 
 
 def _matches(place: str, reference: ImageReference) -> bool:

@@ -240,9 +240,9 @@ def _hide(path: Path, is_directory: bool) -> None:
 def _digest(root: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
-        about = path.lstat()
+        status = path.lstat()
         content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-        digest.update(f"{path.relative_to(root)}\0{about.st_mode}\0{len(content)}\0".encode() + content)
+        digest.update(f"{path.relative_to(root)}\0{status.st_mode}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
 
 
@@ -266,19 +266,19 @@ def _fill(root: Path, machine: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     """Copy a file, a link or a directory tree, skipping everything that is not world-readable."""
     try:
-        about = source.lstat()
+        status = source.lstat()
     except OSError:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if stat.S_ISLNK(about.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         target.symlink_to(os.readlink(source))
-    elif stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_IROTH:
+    elif stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IROTH:
         target.mkdir(exist_ok=True)
         for name in _list_names_to_copy(source):
             _copy(source / name, target / name)
-    elif stat.S_ISREG(about.st_mode) and about.st_mode & stat.S_IROTH and about.st_size <= _MAX_FILE_BYTES:
+    elif stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IROTH and status.st_size <= _MAX_FILE_BYTES:
         shutil.copyfile(source, target, follow_symlinks=False)
-        target.chmod(stat.S_IMODE(about.st_mode) & 0o755)
+        target.chmod(stat.S_IMODE(status.st_mode) & 0o755)
 
 
 def _list_names_to_copy(directory: Path) -> Iterator[str]:

@@ -120,9 +120,9 @@ class LayerStore:
     def keep_only(self, diff_ids: Collection[str], blobs: Collection[str]) -> None:
         """Remove the layers that no image uses, and the notes on blobs that are gone."""
         names = os.listdir(self._directory) if self._directory.exists() else []
-        kept = {_hex(diff_id) for diff_id in diff_ids if is_digest(diff_id)}
+        retained = {_hex(diff_id) for diff_id in diff_ids if is_digest(diff_id)}
         for name in names:
-            if name.startswith(".") or name.endswith(".json") or name in kept:
+            if name.startswith(".") or name.endswith(".json") or name in retained:
                 continue
             with contextlib.suppress(OSError):
                 remove_tree(self._directory / name)
@@ -172,13 +172,13 @@ def _sync_file_system(directory: Path) -> None:
     """Flush everything unpacked to disk before the directory is renamed, so that after a power failure a layer is
     either complete or absent."""
     libc = ctypes.CDLL(None, use_errno=True)
-    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if libc.syncfs(held) != 0:
+        if libc.syncfs(descriptor) != 0:
             code = ctypes.get_errno()
             raise OSError(code, f"sync {directory}: {os.strerror(code)}")
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 class LayerUnpacker:
@@ -300,9 +300,9 @@ class LayerUnpacker:
     def _whiteout(self, parent: int, name: str, parts: Sequence[str]) -> None:
         if len(self._whiteouts.removed) + len(self._whiteouts.opaque) >= _MAX_ENTRIES_IN_MEMORY:
             raise BadImage(f"the layer removes more than {_MAX_ENTRIES_IN_MEMORY} files of the layers below it")
-        where = _to_valid_text("/".join(parts))
+        entry_path = _to_valid_text("/".join(parts))
         if name == _OPAQUE:
-            self._whiteouts.opaque.append(where or ".")
+            self._whiteouts.opaque.append(entry_path or ".")
             with self._ignore_refusals():
                 attribute = _OPAQUE_ATTRIBUTE if self._is_root else _USER_OPAQUE_ATTRIBUTE
                 os.setxattr(f"/proc/self/fd/{parent}", attribute, b"y")
@@ -310,7 +310,7 @@ class LayerUnpacker:
         hidden = name.removeprefix(_WHITEOUT)
         if not hidden or hidden in (".", ".."):
             raise BadImage(f"the layer has an entry {name!r}")
-        self._whiteouts.removed.append(_to_valid_text(f"{where}/{hidden}" if where else hidden))
+        self._whiteouts.removed.append(_to_valid_text(f"{entry_path}/{hidden}" if entry_path else hidden))
         with self._ignore_refusals():
             if _kind(parent, hidden) is None:
                 os.mknod(hidden, stat.S_IFCHR, 0, dir_fd=parent)
@@ -368,9 +368,9 @@ def _write_file(reader: TarReader, entry: TarEntry, parent: int, name: str) -> N
         for offset, data in reader.pieces():
             if entry.extents is not None:
                 file.seek(offset)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
+            remainder = memoryview(data)
+            while remainder:
+                remainder = remainder[file.write(remainder) :]
         if entry.extents is not None:
             file.truncate(entry.size)
 
@@ -408,7 +408,7 @@ class _DigestReader(io.RawIOBase):
     def __init__(self, source: IO[bytes], packed: int) -> None:
         self._source, self._hash = source, hashlib.sha256()
         free = max(limits.IMAGE_LAYER_FREE_BYTES, packed * limits.IMAGE_LAYER_RATIO)
-        self._most, self._size = min(free, limits.IMAGE_LAYER_BYTES), 0
+        self._maximum, self._size = min(free, limits.IMAGE_LAYER_BYTES), 0
 
     def readable(self) -> bool:
         return True
@@ -419,8 +419,10 @@ class _DigestReader(io.RawIOBase):
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BadImage(f"the layer cannot be unpacked: {error}") from None
         self._size += len(data)
-        if self._size > self._most:
-            raise BadImage(f"the layer unpacks to more than {self._most} bytes, which is too much for its packed size")
+        if self._size > self._maximum:
+            raise BadImage(
+                f"the layer unpacks to more than {self._maximum} bytes, which is too much for its packed size"
+            )
         self._hash.update(data)
         return data
 

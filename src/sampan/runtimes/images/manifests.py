@@ -162,10 +162,10 @@ def _format_list(words: Sequence[str]) -> str:
     return ", ".join(words) or "nothing"
 
 
-def _read(data: bytes, type: type[T], what: str) -> T:
+def _read(data: bytes, type: type[T], problem: str) -> T:
     if len(data) > limits.IMAGE_DOCUMENT_BYTES:
-        raise BadImage(f"{what} of an image may not be larger than {limits.IMAGE_DOCUMENT_BYTES} bytes")
+        raise BadImage(f"{problem} of an image may not be larger than {limits.IMAGE_DOCUMENT_BYTES} bytes")
     try:
         return msgspec.json.decode(data, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadImage(f"this is not {what} of an image: {error}") from None
+        raise BadImage(f"this is not {problem} of an image: {error}") from None

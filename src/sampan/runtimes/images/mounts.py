@@ -41,8 +41,8 @@ def mount_overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path)
     for directory in (upper, work, target):
         directory.mkdir(parents=True, exist_ok=True)
     shutil.copystat(layers[-1], upper)
-    about = layers[-1].stat()
-    os.chown(upper, about.st_uid, about.st_gid)
+    status = layers[-1].stat()
+    os.chown(upper, status.st_uid, status.st_gid)
     lower = ":".join(str(layer).replace(":", "\\:") for layer in reversed(layers))
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     if is_in_user_namespace():

@@ -140,10 +140,10 @@ class ImagePuller:
         return await asyncio.to_thread(self._store.blobs.put, data, proof), data
 
     async def _content(self, registry: RegistryClient, manifest: ImageManifest, progress: _Progress) -> None:
-        room = asyncio.Semaphore(_MAX_CONCURRENT)
+        slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
         async def fetch(part: ImageDescriptor) -> None:
-            async with room:
+            async with slots:
                 await self._blob(registry, part, progress)
 
         parts = {part.digest: part for part in (manifest.config, *manifest.layers)}

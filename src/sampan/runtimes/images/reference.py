@@ -41,8 +41,8 @@ class ImageReference(NamedTuple):
 
 def parse_reference(text: str) -> ImageReference:
     """Parse an image name, with Docker's defaults for the registry, `library/` and the tag."""
-    name, at, digest = text.partition("@")
-    if at and not _DIGEST.fullmatch(digest):
+    name, path, digest = text.partition("@")
+    if path and not _DIGEST.fullmatch(digest):
         raise BadReference(f"{text!r}: want a digest of the form sha256:… behind @")
     name, tag = _split_tag(name)
     if tag is not None and not _TAG.fullmatch(tag):
@@ -67,9 +67,9 @@ def _split_tag(name: str) -> tuple[str, str | None]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    first, slash, rest = name.partition("/")
+    first, slash, remainder = name.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost" or first != first.lower()):
-        registry, repository = first, rest
+        registry, repository = first, remainder
     else:
         registry, repository = DEFAULT_REGISTRY, name
     if registry == "index.docker.io":

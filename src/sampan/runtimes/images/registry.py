@@ -99,7 +99,7 @@ class RegistryClient:
         """Respond to the registry's authentication challenge. Return False if that is not possible."""
         if _origin(response.url) != self._origin:
             return False  # do not authenticate to another host that the registry redirects to
-        scheme, _, rest = response.headers.get("WWW-Authenticate", "").partition(" ")
+        scheme, _, remainder = response.headers.get("WWW-Authenticate", "").partition(" ")
         if scheme.lower() == "basic" and self._credentials.username:
             self._authorization = _basic(self._credentials)
             return True
@@ -108,7 +108,7 @@ class RegistryClient:
         if self._credentials.registry_token:
             self._authorization = f"Bearer {self._credentials.registry_token}"
             return True
-        parameters = dict(_PARAMETER.findall(rest))
+        parameters = dict(_PARAMETER.findall(remainder))
         token = await self._token(parameters)
         self._authorization = f"Bearer {token}"
         return bool(token)
@@ -163,12 +163,12 @@ def _token_in(data: bytes, host: str) -> str:
     return token
 
 
-async def _read_bounded(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_bounded(response: aiohttp.ClientResponse, maximum: int) -> bytes:
     data = bytearray()
     async for piece in response.content.iter_chunked(1 << 16):
         data += piece
-        if len(data) > most:
-            raise BadImage(f"the registry's response is larger than {most} bytes")
+        if len(data) > maximum:
+            raise BadImage(f"the registry's response is larger than {maximum} bytes")
     return bytes(data)
 
 

@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 class BlobWriter:
     """Writes and hashes content piece by piece, up to a maximum size."""
 
-    def __init__(self, file: IO[bytes], *, most: int) -> None:
-        self._file, self._most = file, most
+    def __init__(self, file: IO[bytes], *, maximum: int) -> None:
+        self._file, self._maximum = file, maximum
         self._hash = hashlib.sha256()
         self.size = 0
 
     def write(self, data: bytes) -> None:
         self.size += len(data)
-        if self.size > self._most:
-            raise BadImage(f"the content is larger than {self._most} bytes, the announced or allowed size")
+        if self.size > self._maximum:
+            raise BadImage(f"the content is larger than {self._maximum} bytes, the announced or allowed size")
         self._hash.update(data)
         self._file.write(data)
 
@@ -75,7 +75,7 @@ class BlobStore:
         directory = self._directory / "sha256"
         directory.mkdir(parents=True, exist_ok=True)
         with open_new_file(directory, mode=0o600) as new:
-            blob = BlobWriter(new.stream, most=limits.IMAGE_LAYER_BYTES if size is None else size)
+            blob = BlobWriter(new.stream, maximum=limits.IMAGE_LAYER_BYTES if size is None else size)
             yield blob
             if expected and blob.digest != expected:
                 raise BadImage(f"the content's digest is {blob.digest}, not {expected}")
@@ -99,9 +99,9 @@ class BlobStore:
 
     def keep_only(self, digests: Iterable[str]) -> int:
         """Remove all content except the blobs with these digests, and return the number of bytes freed."""
-        kept, freed = set(digests), 0
+        retained, freed = set(digests), 0
         for digest in list(self.digests()):
-            if digest not in kept:
+            if digest not in retained:
                 path = self.path(digest)
                 freed += path.stat().st_size
                 path.unlink(missing_ok=True)
@@ -244,9 +244,9 @@ class ImageStore:
         """Remove content that belongs neither to an image in the table nor to one of the images in `used` (digests of
         manifests). Return the number of compressed bytes freed."""
         with self._locked_table() as table:
-            kept = [*table, *(digest for digest in used if self.blobs.has(digest))]
-            blobs, layers = set[str](kept), set[str]()
-            for image in self._images({digest: table.get(digest, _ImageEntry()) for digest in kept}):
+            digests = [*table, *(digest for digest in used if self.blobs.has(digest))]
+            blobs, layers = set[str](digests), set[str]()
+            for image in self._images({digest: table.get(digest, _ImageEntry()) for digest in digests}):
                 parts = (image.manifest.config, *image.manifest.layers)
                 blobs |= {image.digest, *(part.digest for part in parts)}
                 layers |= set(image.config.rootfs.diff_ids)

@@ -250,18 +250,18 @@ class TarReader:
 
 def _read_pax(content: bytes, pax: _PaxHeaders) -> None:
     """Parse records of the form `LENGTH KEY=VALUE\\n`, where LENGTH is that of the whole record."""
-    at = 0
-    while at < len(content) and content[at]:
-        space = content.find(b" ", at, at + 20)
-        length = _parse_decimal(content[at:space].decode("latin-1")) if space > 0 else 0
-        end = at + length
+    position = 0
+    while position < len(content) and content[position]:
+        space = content.find(b" ", position, position + 20)
+        length = _parse_decimal(content[position:space].decode("latin-1")) if space > 0 else 0
+        end = position + length
         if length < 4 or end > len(content) or content[end - 1 : end] != b"\n":
             raise BadImage("the archive has a PAX header that cannot be read")
         key, equals, value = content[space + 1 : end - 1].partition(b"=")
         if not equals or not key:
             raise BadImage("the archive has a PAX header that cannot be read")
         _apply_pax_record(pax, key.decode("utf-8", "surrogateescape"), value)
-        at = end
+        position = end
 
 
 def _apply_pax_record(pax: _PaxHeaders, key: str, value: bytes) -> None:
@@ -282,7 +282,7 @@ def _apply_pax_record(pax: _PaxHeaders, key: str, value: bytes) -> None:
 def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
     if len(numbers) % 2:
         raise BadImage(f"the archive has a sparse file {entry.name!r} with an incomplete entry in its map")
-    extents = [(numbers[at], numbers[at + 1]) for at in range(0, len(numbers), 2)]
+    extents = [(numbers[index], numbers[index + 1]) for index in range(0, len(numbers), 2)]
     last = 0
     for start, length in extents:
         if start < last:
@@ -296,10 +296,10 @@ def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
 def _numbers(data: bytes) -> list[int]:
     """Return the pairs of a GNU sparse header, two numbers of 12 bytes each; the first empty pair ends the map."""
     numbers: list[int] = []
-    for at in range(0, len(data), 24):
-        if not data[at]:
+    for index in range(0, len(data), 24):
+        if not data[index]:
             break
-        numbers += [_number(data[at : at + 12]), _number(data[at + 12 : at + 24])]
+        numbers += [_number(data[index : index + 12]), _number(data[index + 12 : index + 24])]
     return numbers
 
 

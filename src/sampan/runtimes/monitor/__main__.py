@@ -40,7 +40,7 @@ def main(directory: str) -> None:
             os.unlink(path)
 
 
-def _ignore_signal(number: int, at: object) -> None:
+def _ignore_signal(number: int, frame: object) -> None:
     """Ignore a signal. This is a handler because SIG_IGN would be inherited by child processes."""
 
 

@@ -88,9 +88,9 @@ class MonitorClient:
             writer.write(protocol.message({"do": "events"}))
             async for kind, content in _frames(reader):
                 value = json.loads(content) if kind == protocol.JSON else {}
-                for about in [value["ended"]] if "ended" in value else value.get("processes", ()):
-                    if about["code"] is not None:
-                        ended(about)
+                for actor in [value["ended"]] if "ended" in value else value.get("processes", ()):
+                    if actor["code"] is not None:
+                        ended(actor)
         finally:
             writer.close()
 
@@ -175,8 +175,8 @@ class MonitorStream:
         return None
 
     async def write(self, data: bytes) -> None:
-        for at in range(0, len(data), _READ):
-            self._writer.write(protocol.frame(protocol.STDIN, data[at : at + _READ]))
+        for index in range(0, len(data), _READ):
+            self._writer.write(protocol.frame(protocol.STDIN, data[index : index + _READ]))
         with suppress(OSError):
             await self._writer.drain()
 

@@ -30,16 +30,16 @@ class LogWriter:
             self._file = None
 
     def write(self, channel: int, data: bytes) -> None:
-        kept = self._open[channel]
-        kept += data
-        lines = b"".join(self._lines(channel, kept))
+        buffer = self._open[channel]
+        buffer += data
+        lines = b"".join(self._lines(channel, buffer))
         if lines:
             self._append(lines)
 
     def finish(self, channel: int) -> None:
         """Write the last line of a stream that has ended, which may lack a newline."""
-        if kept := bytes(self._open[channel]):
-            self._append(_line(channel, b"P", kept))
+        if buffer := bytes(self._open[channel]):
+            self._append(_line(channel, b"P", buffer))
             self._open[channel].clear()
 
     def close_file(self) -> None:
@@ -47,19 +47,19 @@ class LogWriter:
             os.close(self._file)
             self._file = None
 
-    def _lines(self, channel: int, kept: bytearray) -> Iterator[bytes]:
+    def _lines(self, channel: int, buffer: bytearray) -> Iterator[bytes]:
         done = 0
         while True:
-            end = kept.find(b"\n", done)
-            if end < 0 and len(kept) - done < _MAX_LINE_BYTES:
+            end = buffer.find(b"\n", done)
+            if end < 0 and len(buffer) - done < _MAX_LINE_BYTES:
                 break
             if end < 0 or end - done > _MAX_LINE_BYTES:
-                yield _line(channel, b"P", kept[done : done + _MAX_LINE_BYTES])
+                yield _line(channel, b"P", buffer[done : done + _MAX_LINE_BYTES])
                 done += _MAX_LINE_BYTES
                 continue
-            yield _line(channel, b"F", kept[done:end])
+            yield _line(channel, b"F", buffer[done:end])
             done = end + 1
-        del kept[:done]
+        del buffer[:done]
 
     def _append(self, data: bytes) -> None:
         """Append to the file, ignoring errors: output is lost if the disk is full, but the container is not blocked."""

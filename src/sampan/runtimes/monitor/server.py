@@ -79,7 +79,7 @@ class Monitor:
         os.set_blocking(self._wakes, False)
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, at: None)
+        signal.signal(signal.SIGCHLD, lambda number, index: None)
         self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake, selectors.EVENT_READ, self._reap)
         while not self._is_over:

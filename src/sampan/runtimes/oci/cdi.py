@@ -161,13 +161,13 @@ def _node(edit: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, A
     mode = edit.get("fileMode")
     if not kind or (major is None and kind != "p"):
         try:
-            about = os.stat(edit.get("hostPath") or path)
+            status = os.stat(edit.get("hostPath") or path)
         except OSError as error:
             message = f"CDI device injection failed: failed to stat CDI host device {path!r}: {error.strerror}"
             raise RuntimeFailure("CreateContainerError", message) from None
-        kind = "b" if stat.S_ISBLK(about.st_mode) else "c" if stat.S_ISCHR(about.st_mode) else "p"
-        major, minor = os.major(about.st_rdev), os.minor(about.st_rdev)
-        mode = stat.S_IMODE(about.st_mode) if mode is None else mode
+        kind = "b" if stat.S_ISBLK(status.st_mode) else "c" if stat.S_ISCHR(status.st_mode) else "p"
+        major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
+        mode = stat.S_IMODE(status.st_mode) if mode is None else mode
     node = {"path": path, "type": kind, "major": major or 0, "minor": minor or 0}
     node |= {key: user[key] if edit.get(key) is None else edit[key] for key in ("uid", "gid")}
     node["fileMode"] = mode if mode is not None else 0o666

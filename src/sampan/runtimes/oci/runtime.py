@@ -165,7 +165,7 @@ class OciRuntime(MonitoredRuntime):
         """Start the pause container, and return its pid."""
         id, directory = pod.sandbox.pause, self._records.pod(config.uid) / pause.DIRECTORY
         container = pause.pause_config(id, directory)
-        around = SpecInputs(
+        inputs = SpecInputs(
             root=await run_in_thread(pause.make_root, directory),
             namespaces={**self._namespaces(pod, container), "pid": ""},
             cgroup=f"{pod.sandbox.cgroup_parent.rstrip('/')}/{id}" if pod.sandbox.cgroup_parent else "",
@@ -173,7 +173,7 @@ class OciRuntime(MonitoredRuntime):
             has_tty_group=is_group_mapped(TTY_GROUP),
             last_capability=_last_capability(),
         )
-        spec = container_spec(container, config, RunConfig(), around)
+        spec = container_spec(container, config, RunConfig(), inputs)
         (directory / "config.json").write_bytes(msgspec.json.encode(spec))
         pid_file, log_file = directory / "pid", directory / "runtime.log"
         words = ("create", "--bundle", str(directory), "--pid-file", str(pid_file), id)
@@ -262,8 +262,8 @@ class OciRuntime(MonitoredRuntime):
         if not self._has_cgroups:
             config = replace(config, resources=ContainerResources(oom_score_adjust=config.resources.oom_score_adjust))
         await run_in_thread(_check_propagation, config.mounts)
-        around = await run_in_thread(self._collect_spec_inputs, pod, record, config, image, root)
-        spec = container_spec(_drop_rejected_settings(config), pod.config, image, around)
+        sandbox_config = await run_in_thread(self._collect_spec_inputs, pod, record, config, image, root)
+        spec = container_spec(_drop_rejected_settings(config), pod.config, image, sandbox_config)
         if config.cdi_devices:
             spec = cdi.apply_edits(spec, await asyncio.to_thread(cdi.collect_edits, config.cdi_devices))
         pod.specs[record.id], record.user = spec["process"], user(spec)
@@ -377,11 +377,11 @@ class OciRuntime(MonitoredRuntime):
     def _was_out_of_memory(self, record: ContainerRecord) -> bool:
         return record.memory_bytes > 0 and cgroups.count_oom_kills(record.cgroup) > 0
 
-    def _on_exit(self, about: dict[str, Any]) -> None:
+    def _on_exit(self, exit_report: dict[str, Any]) -> None:
         """Record an exit. Without its pause container a pod has no PID namespace: it needs a new sandbox."""
-        super()._on_exit(about)
+        super()._on_exit(exit_report)
         for pod in self._pods.values():
-            if pod.sandbox.pause == about["id"] and pod.sandbox.is_ready:
+            if pod.sandbox.pause == exit_report["id"] and pod.sandbox.is_ready:
                 pod.sandbox.is_ready = False  # which `_find_namespaces` also sets after a restart
                 self._on_pod_change(pod.sandbox.uid)
 
@@ -389,12 +389,12 @@ class OciRuntime(MonitoredRuntime):
         record = pod.sandbox
         pod.spaces = sandbox.find_pinned_namespaces(self._records.pod(record.uid) / "ns")
         if record.pause:
-            about = running.get(record.pause)
-            if about is None or about["code"] is not None:
+            process = running.get(record.pause)
+            if process is None or process["code"] is not None:
                 record.is_ready = False
             elif "pid" not in pod.spaces:
                 directory = self._records.pod(record.uid)
-                pod.spaces["pid"] = await asyncio.to_thread(sandbox.pin_pid_namespace, about["pid"], directory)
+                pod.spaces["pid"] = await asyncio.to_thread(sandbox.pin_pid_namespace, process["pid"], directory)
         if record.is_ready and not record.host_network and "network" not in pod.spaces:
             record.is_ready = False  # the machine was rebooted
 

@@ -67,27 +67,27 @@ class SpecInputs:
 
 
 def container_spec(
-    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: SpecInputs
+    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, inputs: SpecInputs
 ) -> dict[str, Any]:
     security = config.security
     return {
         "ociVersion": "1.0.2",
-        "process": process(config, sandbox, image, around),
-        "root": {"path": str(around.root), "readonly": security.is_root_read_only},
-        **({"hostname": sandbox.hostname} if "uts" in around.namespaces else {}),
-        "mounts": _mounts(config, around),
+        "process": process(config, sandbox, image, inputs),
+        "root": {"path": str(inputs.root), "readonly": security.is_root_read_only},
+        **({"hostname": sandbox.hostname} if "uts" in inputs.namespaces else {}),
+        "mounts": _mounts(config, inputs),
         "annotations": dict(config.annotations),
-        "linux": _linux(config, around),
+        "linux": _linux(config, inputs),
     }
 
 
 def process(
-    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: SpecInputs, *, argv: Sequence[str] = ()
+    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, inputs: SpecInputs, *, argv: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the process of the container, or another process with the same environment if `argv` is set."""
-    security, who = config.security, around.identity
-    allowed = _capabilities(security, around)
-    held = allowed if who.uid == 0 else []
+    security, who = config.security, inputs.identity
+    allowed = _capabilities(security, inputs)
+    capabilities = allowed if who.uid == 0 else []
     result = {
         "terminal": config.has_tty,
         "user": {"uid": who.uid, "gid": who.gid, "additionalGids": list(who.groups)},
@@ -96,16 +96,16 @@ def process(
         "cwd": config.working_directory or image.working_dir or "/",
         "capabilities": {
             "bounding": _add_cap_prefix(allowed),
-            "effective": _add_cap_prefix(held),
-            "permitted": _add_cap_prefix(held),
+            "effective": _add_cap_prefix(capabilities),
+            "permitted": _add_cap_prefix(capabilities),
             "inheritable": [],
             "ambient": [],
         },
         "noNewPrivileges": security.may_not_gain_privileges,
         "oomScoreAdj": config.resources.oom_score_adjust,
     }
-    if around.apparmor:
-        result["apparmorProfile"] = around.apparmor
+    if inputs.apparmor:
+        result["apparmorProfile"] = inputs.apparmor
     return result
 
 
@@ -133,13 +133,13 @@ def user(spec: Mapping[str, Any]) -> ContainerUser:
     return ContainerUser(account["uid"], account["gid"], tuple(account["additionalGids"]))
 
 
-def _capabilities(security: ContainerSecurity, around: SpecInputs) -> list[str]:
+def _capabilities(security: ContainerSecurity, inputs: SpecInputs) -> list[str]:
     return effective_capabilities(
         security.added,
         security.dropped,
         is_privileged=security.is_privileged,
-        last=around.last_capability,
-        held=around.held_capabilities,
+        last=inputs.last_capability,
+        supported_mask=inputs.held_capabilities,
     )
 
 
@@ -147,24 +147,24 @@ def _add_cap_prefix(names: Sequence[str]) -> list[str]:
     return [f"CAP_{name}" for name in names]
 
 
-def _mounts(config: ContainerConfig, around: SpecInputs) -> list[dict[str, Any]]:
+def _mounts(config: ContainerConfig, inputs: SpecInputs) -> list[dict[str, Any]]:
     is_privileged = config.security.is_privileged
     own = ["nosuid", "noexec", "nodev"]
     writable = "rw" if is_privileged else "ro"
     mounts = [
         _mount("proc", "/proc", "proc", own),
         _mount("tmpfs", "/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        _mount("devpts", "/dev/pts", "devpts", _terminal_options(around)),
+        _mount("devpts", "/dev/pts", "devpts", _terminal_options(inputs)),
         _mount("mqueue", "/dev/mqueue", "mqueue", own),
         _mount("sysfs", "/sys", "sysfs", [*own, writable]),
         _mount("cgroup", _CGROUPS, "cgroup", [*own, "relatime", writable]),
     ]
-    named = sorted((*around.files, *config.mounts), key=lambda mount: mount.target.count("/"))
+    named = sorted((*inputs.files, *config.mounts), key=lambda mount: mount.target.count("/"))
     return mounts + [_bind(mount) for mount in _merge_by_target(named)]
 
 
-def _terminal_options(around: SpecInputs) -> list[str]:
-    return [*_TERMINALS, *([f"gid={TTY_GROUP}"] if around.has_tty_group else [])]
+def _terminal_options(inputs: SpecInputs) -> list[str]:
+    return [*_TERMINALS, *([f"gid={TTY_GROUP}"] if inputs.has_tty_group else [])]
 
 
 def _merge_by_target(mounts: Sequence[Mount]) -> list[Mount]:
@@ -183,23 +183,23 @@ def _mount(source: str, target: str, kind: str, options: Sequence[str]) -> dict[
     return {"destination": target, "type": kind, "source": source, "options": list(options)}
 
 
-def _linux(config: ContainerConfig, around: SpecInputs) -> dict[str, Any]:
+def _linux(config: ContainerConfig, inputs: SpecInputs) -> dict[str, Any]:
     security = config.security
-    spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
+    spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in inputs.namespaces.items()]
     linux: dict[str, Any] = {
         "namespaces": spaces,
-        "resources": linux_resources(config.resources, security, (*config.devices, *around.host_devices)),
-        "devices": [_device(device) for device in (*config.devices, *around.host_devices) if _device(device)],
+        "resources": linux_resources(config.resources, security, (*config.devices, *inputs.host_devices)),
+        "devices": [_device(device) for device in (*config.devices, *inputs.host_devices) if _device(device)],
         "maskedPaths": [] if security.is_privileged else list(security.masked_paths),
         "readonlyPaths": [] if security.is_privileged else [*security.read_only_paths, _CGROUPS],
         "rootfsPropagation": _root_propagation(config.mounts),
     }
-    if around.cgroup:
-        linux["cgroupsPath"] = around.cgroup
+    if inputs.cgroup:
+        linux["cgroupsPath"] = inputs.cgroup
     if not security.is_privileged and security.seccomp.type == "RuntimeDefault":
-        linux["seccomp"] = default_profile(_capabilities(security, around))
-    elif not security.is_privileged and around.seccomp is not None:
-        linux["seccomp"] = dict(around.seccomp)
+        linux["seccomp"] = default_profile(_capabilities(security, inputs))
+    elif not security.is_privileged and inputs.seccomp is not None:
+        linux["seccomp"] = dict(inputs.seccomp)
     return linux
 
 
@@ -252,44 +252,49 @@ def _device(device: Device) -> dict[str, Any]:
     import stat
 
     try:
-        about = os.stat(device.host_path)
+        status = os.stat(device.host_path)
     except OSError:
         return {}
-    kind = "c" if stat.S_ISCHR(about.st_mode) else "b" if stat.S_ISBLK(about.st_mode) else ""
+    kind = "c" if stat.S_ISCHR(status.st_mode) else "b" if stat.S_ISBLK(status.st_mode) else ""
     if not kind:
         return {}
-    major, minor = os.major(about.st_rdev), os.minor(about.st_rdev)
-    mode = stat.S_IMODE(about.st_mode)
+    major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
+    mode = stat.S_IMODE(status.st_mode)
     return {"path": device.path, "type": kind, "major": major, "minor": minor, "fileMode": mode, "uid": 0, "gid": 0}
 
 
 def _allow_device(device: Device) -> dict[str, Any]:
-    about = _device(device)
+    device_entry = _device(device)
     return {
         "allow": True,
-        "type": about["type"],
-        "major": about["major"],
-        "minor": about["minor"],
+        "type": device_entry["type"],
+        "major": device_entry["major"],
+        "minor": device_entry["minor"],
         "access": device.permissions,
     }
 
 
 def effective_capabilities(
-    added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int, held: int = ALL_CAPABILITIES_HELD
+    added: Sequence[str],
+    dropped: Sequence[str],
+    *,
+    is_privileged: bool,
+    last: int,
+    supported_mask: int = ALL_CAPABILITIES_HELD,
 ) -> list[str]:
-    """Return the capabilities of a container. `last` is the number of the last capability that the kernel knows. `held`
-    is the bit set of Sampan's own capabilities; only these can be passed on. Other capabilities are omitted unless the
-    security context names them."""
-    known = [name for number, name in enumerate(CAPABILITIES[: last + 1]) if held >> number & 1]
+    """Return the capabilities of a container. `last` is the number of the last capability that the kernel knows.
+    `supported_mask` is the bit set of Sampan's own capabilities; only these can be passed on. Other capabilities are
+    omitted unless the security context names them."""
+    supported = [name for number, name in enumerate(CAPABILITIES[: last + 1]) if supported_mask >> number & 1]
     if is_privileged:
-        return known
-    capabilities = set(DEFAULT_CAPABILITIES) & set(known)
+        return supported
+    capabilities = set(DEFAULT_CAPABILITIES) & set(supported)
     plus, minus = (
         {_capability_name(capability) for capability in added},
         {_capability_name(capability) for capability in dropped},
     )
     if "ALL" in plus:
-        capabilities |= set(known)
+        capabilities |= set(supported)
     if "ALL" in minus:
         capabilities = set()
     capabilities = (capabilities | (plus - {"ALL"})) - (

@@ -5,5 +5,5 @@ There is no snapshot, because only the scheduling loop accesses the table.
 
 `scheduler_cache` tracks assumed and nominated pods, `node_table` holds the rows, `pod_signature` the part of a pod that
 filters may read, and `pod_counts` the pods by node and topology domain that spreading and affinity need. Nothing here
-imports the framework, the queue or a plug-in.
+imports the framework, the queue or a plugin.
 """

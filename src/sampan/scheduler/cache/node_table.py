@@ -58,7 +58,7 @@ class NodeTable:
         """
         self.shape = 0
         """A version that is incremented when nodes are added or removed, or change labels or taints."""
-        self._resources = {name: at for at, name in enumerate(_AMOUNTS)}
+        self._resources = {name: index for index, name in enumerate(_AMOUNTS)}
         self._columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
         self._pods_of_unknown_nodes: dict[str, dict[str, PodInfo]] = {}
@@ -210,8 +210,8 @@ class NodeTable:
         signature = info.signature
         items = self.request_items(signature)
         requested = self.requested
-        for at, amount in items:
-            requested[at, row] += sign * amount
+        for position, amount in items:
+            requested[position, row] += sign * amount
         requested[PODS_INDEX, row] += sign
         cpu, memory = signature.nonzero
         self.nonzero[0, row] += sign * cpu
@@ -262,8 +262,8 @@ class NodeTable:
         allocatable = node.status.allocatable
         for name in allocatable:
             self.resource(name)
-        for name, at in self._resources.items():
-            self.allocatable[at, row] = amount_of(name, allocatable.get(name))
+        for name, position in self._resources.items():
+            self.allocatable[position, row] = amount_of(name, allocatable.get(name))
 
     def _put_shape(self, row: int, node: Node) -> None:
         self.taints.put(row, node.spec.taints)

@@ -273,7 +273,7 @@ def _count(group: LabelGroup, row: int, by: int) -> None:
 
 
 class RetainedTallies:
-    """Tallies that a plug-in keeps referenced, so that they are maintained between scheduling cycles. All of them are
+    """Tallies that a plugin keeps referenced, so that they are maintained between scheduling cycles. All of them are
     released when there are too many."""
 
     def __init__(self, counts: PodCounts) -> None:

@@ -43,8 +43,8 @@ def _occupied_pod_resources(pod: Pod) -> ResourceRequirements | None:
     desired, actual = pod.spec.resources, pod.status.resources
     if desired is None or actual is None or not desired.requests:
         return None
-    most = _compute_occupied_requests(pod, desired.requests, actual.requests, pod.status.allocatedResources)
-    occupied = {name: most.get(name, "0") for name in desired.requests}
+    maximum = _compute_occupied_requests(pod, desired.requests, actual.requests, pod.status.allocatedResources)
+    occupied = {name: maximum.get(name, "0") for name in desired.requests}
     return None if occupied == desired.requests else msgspec.structs.replace(desired, requests=occupied)
 
 

@@ -5,7 +5,7 @@ Pods of one Deployment differ in name, UID and token volume; they have one `PodS
 `pkg/scheduler/framework/signers.go`.
 
 The spec of a signature consists of the fields that its key is made of. No result that is cached for the signature can
-therefore depend on another field. A plug-in that needs another field finds it empty until `select_signature_fields`
+therefore depend on another field. A plugin that needs another field finds it empty until `select_signature_fields`
 keeps it.
 """
 

@@ -3,8 +3,8 @@
 | feature | state in Kubernetes | where |
 |---|---|---|
 | policies (`--policy-config-file`, `--policy-configmap`) and `--algorithm-provider` | removed in 1.23 | `policy` |
-| the plug-ins NodeLabel and ServiceAffinity, for policies | removed in 1.23 | `node_label`, `service_affinity` |
-| the plug-in SelectorSpread | removed in 1.24 | `selector_spread` |
+| the plugins NodeLabel and ServiceAffinity, for policies | removed in 1.23 | `node_label`, `service_affinity` |
+| the plugin SelectorSpread | removed in 1.24 | `selector_spread` |
 """
 
 from collections.abc import Mapping
@@ -15,4 +15,4 @@ PLUGINS: Mapping[str, str] = {
     "ServiceAffinity": f"{_PACKAGE}.service_affinity:ServiceAffinity",
     "SelectorSpread": f"{_PACKAGE}.selector_spread:SelectorSpread",
 }
-"""The plug-ins by name, as `module:Class`."""
+"""The plugins by name, as `module:Class`."""

@@ -1,7 +1,7 @@
-"""Classic scheduling policies and algorithm providers, translated to profiles of current plug-ins.
+"""Classic scheduling policies and algorithm providers, translated to profiles of current plugins.
 
 The counterpart is `pkg/scheduler` before v1.23: policy files and ConfigMaps (kind Policy, apiVersion v1; JSON or YAML)
-name predicates, which become filter plug-ins, and priorities, which become score plug-ins with weights and arguments.
+name predicates, which become filter plugins, and priorities, which become score plugins with weights and arguments.
 Errors name the field. Nothing here takes part in scheduling.
 """
 
@@ -129,7 +129,7 @@ PREDICATES: Mapping[str, tuple[str, ...]] = {
     "MatchInterPodAffinity": ("InterPodAffinity",),
     "EvenPodsSpread": ("PodTopologySpread",),
 }
-"""The filter plug-ins of each predicate. The predicates about node conditions map to taints, and the limits of cloud
+"""The filter plugins of each predicate. The predicates about node conditions map to taints, and the limits of cloud
 volumes to CSI."""
 
 MANDATORY = ("NodeUnschedulable", "TaintToleration")
@@ -142,7 +142,7 @@ LABELS_PRESENCE, SERVICE_AFFINITY = "CheckNodeLabelPresence", "CheckServiceAffin
 class PriorityPlugin(NamedTuple):
     plugin: str
     args: Mapping[str, Any] = {}
-    """Plug-in arguments; if there are any, a separate plug-in instance is created under the priority's name."""
+    """Plugin arguments; if there are any, a separate plugin instance is created under the priority's name."""
 
 
 PRIORITIES: Mapping[str, PriorityPlugin | None] = {
@@ -158,7 +158,7 @@ PRIORITIES: Mapping[str, PriorityPlugin | None] = {
     "EvenPodsSpreadPriority": PriorityPlugin("PodTopologySpread"),
     "EqualPriority": None,
 }
-"""The score plug-in of each priority. None stands for a constant score, which needs no plug-in."""
+"""The score plugin of each priority. None stands for a constant score, which needs no plugin."""
 
 LABEL_PREFERENCE, CAPACITY_RATIO = "CalculateNodeLabelPriority", "RequestedToCapacityRatioPriority"
 """These priorities require an argument (labelPreference, requestedToCapacityRatioArguments); with one, a priority may
@@ -182,7 +182,7 @@ _HIGHEST_WEIGHT = 2**31 // 100
 
 
 class _ProfileBuilder:
-    """Collects the plug-ins of a policy."""
+    """Collects the plugins of a policy."""
 
     def __init__(self) -> None:
         self.filters: dict[str, PluginChoice] = {}
@@ -200,7 +200,7 @@ class _ProfileBuilder:
             self.args[name] = args
 
     def config(self) -> ProfileConfig:
-        """Return the profile; a plug-in that only scores is disabled at the filter points, and vice versa."""
+        """Return the profile; a plugin that only scores is disabled at the filter points, and vice versa."""
         plugins = [*map(PluginChoice, _ALWAYS_ENABLED), *(self.filters | self.scores).values()]
         only_filter = PointChoice(disabled=[name for name in self.filters if name not in self.scores])
         only_score = PointChoice(disabled=[name for name in self.scores if name not in self.filters])
@@ -222,50 +222,50 @@ def profile_of(policy: LegacyPolicy) -> ProfileConfig:
         for choice in DEFAULT_PLUGINS:
             if choice.name not in _ALWAYS_ENABLED:
                 profile.filter(choice.name)
-    for at, predicate in enumerate(policy.predicates or ()):
-        _add_predicate(profile, predicate, f"predicates[{at}]")
+    for index, predicate in enumerate(policy.predicates or ()):
+        _add_predicate(profile, predicate, f"predicates[{index}]")
     if policy.priorities is None:
         for choice in DEFAULT_PLUGINS:
             if choice.weight:
                 profile.score(choice.name, choice.weight)
-    for at, priority in enumerate(policy.priorities or ()):
-        _add_priority(profile, priority, f"priorities[{at}]")
+    for index, priority in enumerate(policy.priorities or ()):
+        _add_priority(profile, priority, f"priorities[{index}]")
     _set_symmetric_weight(profile, policy)
     return profile.config()
 
 
-def _add_predicate(profile: _ProfileBuilder, predicate: PolicyPredicate, at: str) -> None:
+def _add_predicate(profile: _ProfileBuilder, predicate: PolicyPredicate, path: str) -> None:
     argument = predicate.argument
     if argument is None:
         if predicate.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
             field = "labelsPresence" if predicate.name == LABELS_PRESENCE else "serviceAffinity"
-            raise ConfigFileError(f"{at}.argument.{field}: Required value: {predicate.name} needs it")
+            raise ConfigFileError(f"{path}.argument.{field}: Required value: {predicate.name} needs it")
         if predicate.name not in PREDICATES:
-            raise ConfigFileError(f"{at}.name: there is no predicate {predicate.name!r}")
+            raise ConfigFileError(f"{path}.name: there is no predicate {predicate.name!r}")
         for name in PREDICATES[predicate.name]:
             profile.filter(name)
     elif (argument.serviceAffinity is None) == (argument.labelsPresence is None):
-        raise ConfigFileError(f"{at}.argument: want exactly one of serviceAffinity and labelsPresence")
+        raise ConfigFileError(f"{path}.argument: want exactly one of serviceAffinity and labelsPresence")
     elif predicate.name in PREDICATES or predicate.name in profile.filters:
-        raise ConfigFileError(f"{at}.name: {predicate.name!r} has no argument")
+        raise ConfigFileError(f"{path}.name: {predicate.name!r} has no argument")
     elif argument.serviceAffinity is not None:
         profile.filter(predicate.name, "ServiceAffinity", labels=argument.serviceAffinity.labels)
     elif argument.labelsPresence is not None:
         profile.filter(predicate.name, "NodeLabel", **msgspec.structs.asdict(argument.labelsPresence))
 
 
-def _add_priority(profile: _ProfileBuilder, priority: PolicyPriority, at: str) -> None:
+def _add_priority(profile: _ProfileBuilder, priority: PolicyPriority, path: str) -> None:
     if not 0 < priority.weight < _HIGHEST_WEIGHT:
         detail = f"Priority {priority.name} should have a positive weight applied to it or it has overflown"
-        raise ConfigFileError(f"{at}.weight: {detail}")
+        raise ConfigFileError(f"{path}.weight: {detail}")
     if priority.argument is not None:
-        _add_priority_argument(profile, priority, at)
+        _add_priority_argument(profile, priority, path)
         return
     if priority.name in (LABEL_PREFERENCE, CAPACITY_RATIO):
         field = "labelPreference" if priority.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
-        raise ConfigFileError(f"{at}.argument.{field}: Required value: {priority.name} needs it")
+        raise ConfigFileError(f"{path}.argument.{field}: Required value: {priority.name} needs it")
     if priority.name not in PRIORITIES:
-        raise ConfigFileError(f"{at}.name: there is no priority {priority.name!r}")
+        raise ConfigFileError(f"{path}.name: there is no priority {priority.name!r}")
     _add_score_plugin(profile, priority, PRIORITIES[priority.name])
 
 
@@ -278,15 +278,15 @@ def _add_score_plugin(profile: _ProfileBuilder, priority: PolicyPriority, meanin
         profile.score(meaning.plugin, priority.weight)
 
 
-def _add_priority_argument(profile: _ProfileBuilder, priority: PolicyPriority, at: str) -> None:
+def _add_priority_argument(profile: _ProfileBuilder, priority: PolicyPriority, path: str) -> None:
     argument = priority.argument
     assert argument is not None
     values = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
     if len(values) != 1:
         named = ", ".join(argument.__struct_fields__)
-        raise ConfigFileError(f"{at}.argument: want exactly one of {named}")
+        raise ConfigFileError(f"{path}.argument: want exactly one of {named}")
     if priority.name in PRIORITIES or priority.name in profile.scores:
-        raise ConfigFileError(f"{at}.name: {priority.name!r} has no argument")
+        raise ConfigFileError(f"{path}.name: {priority.name!r} has no argument")
     if argument.serviceAntiAffinity is not None:
         label = argument.serviceAntiAffinity.label
         profile.score(priority.name, priority.weight, "ServiceAffinity", antiAffinityLabel=label)

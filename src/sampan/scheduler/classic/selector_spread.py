@@ -83,5 +83,5 @@ def _inverse_scores(
     counts: np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return 100 for no pods down to 0 for the highest count."""
-    most = counts.max() if len(counts) else 0
-    return MAX_SCORE * ((most - counts) / most) if most > 0 else np.full(len(counts), float(MAX_SCORE))
+    maximum = counts.max() if len(counts) else 0
+    return MAX_SCORE * ((maximum - counts) / maximum) if maximum > 0 else np.full(len(counts), float(MAX_SCORE))

@@ -1,7 +1,7 @@
 """The configuration of a scheduler (compare `pkg/scheduler/apis/config`, its `validation` and `cmd/kube-scheduler`).
 
 `scheduler_config` has the settings, `config_file` reads KubeSchedulerConfiguration files, `plugin_args` reads and
-validates plug-in arguments.
+validates plugin arguments.
 """
 
 from sampan.scheduler.config.scheduler_config import (

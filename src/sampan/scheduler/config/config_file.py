@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
 
 _REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-"""Plug-ins that existed in earlier versions of Kubernetes only."""
+"""Plugins that existed in earlier versions of Kubernetes only."""
 
 
 class _StrictStruct(msgspec.Struct, forbid_unknown_fields=True):
@@ -109,7 +109,7 @@ def parse_config(value: Any) -> SchedulerConfig:
     _log_ignored_settings(file)
     return SchedulerConfig(
         profiles=[_profile(profile) for profile in file.profiles] or [ProfileConfig()],
-        queue=QueueConfig(first_backoff_s=file.podInitialBackoffSeconds, most_backoff_s=file.podMaxBackoffSeconds),
+        queue=QueueConfig(first_backoff_s=file.podInitialBackoffSeconds, max_backoff_s=file.podMaxBackoffSeconds),
         extenders=read_extenders(file.extenders, ConfigFileError),
         flags=_flags(file),
     )
@@ -155,12 +155,12 @@ def _check(file: _ConfigurationFile) -> list[FieldError]:
         errors.append(FieldError.invalid("parallelism", file.parallelism, detail))
     errors += _check_profiles(file.profiles)
     errors += _check_percentage(FieldPath("percentageOfNodesToScore"), file.percentageOfNodesToScore)
-    first, most = file.podInitialBackoffSeconds, file.podMaxBackoffSeconds
+    first, maximum = file.podInitialBackoffSeconds, file.podMaxBackoffSeconds
     if first <= 0:
         errors.append(FieldError.invalid("podInitialBackoffSeconds", first, "must be greater than 0"))
-    if most < first:
+    if maximum < first:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
-        errors.append(FieldError.invalid("podMaxBackoffSeconds", most, detail))
+        errors.append(FieldError.invalid("podMaxBackoffSeconds", maximum, detail))
     return errors
 
 
@@ -179,15 +179,15 @@ def _check_connection(file: _ConfigurationFile) -> list[FieldError]:
 def _check_profiles(profiles: Sequence[_Profile]) -> list[FieldError]:
     errors: list[FieldError] = []
     path, indexes = FieldPath("profiles"), dict[str, int]()
-    for at, profile in enumerate(profiles):
-        errors += _check_profile(path[at], profile)
+    for index, profile in enumerate(profiles):
+        errors += _check_profile(path[index], profile)
         if profile.schedulerName in indexes:
             errors.append(
                 FieldError.duplicate(
-                    path[at] / "schedulerName", str(path[indexes[profile.schedulerName]] / "schedulerName")
+                    path[index] / "schedulerName", str(path[indexes[profile.schedulerName]] / "schedulerName")
                 )
             )
-        indexes[profile.schedulerName] = at
+        indexes[profile.schedulerName] = index
     if profiles:
         errors += _check_queue_sort(path, profiles)
     return errors
@@ -197,27 +197,27 @@ def _check_profile(path: FieldPath, profile: _Profile) -> list[FieldError]:
     errors = [] if profile.schedulerName else [FieldError.required(path / "schedulerName")]
     errors += _check_percentage(path / "percentageOfNodesToScore", profile.percentageOfNodesToScore)
     for point, chosen in profile.plugins.items():
-        where = path / "plugins" / point
+        point_path = path / "plugins" / point
         if point not in POINTS and point != "multiPoint":
-            errors.append(FieldError.not_supported(where, point, [*POINTS, "multiPoint"]))
+            errors.append(FieldError.not_supported(point_path, point, [*POINTS, "multiPoint"]))
         errors += [
-            _removed_plugin_error(where / "enabled", at, plugin.name)
-            for at, plugin in enumerate(chosen.enabled)
+            _removed_plugin_error(point_path / "enabled", index, plugin.name)
+            for index, plugin in enumerate(chosen.enabled)
             if plugin.name in _REMOVED_PLUGINS
         ]
     names: set[str] = set()
-    for at, config in enumerate(profile.pluginConfig):
+    for index, config in enumerate(profile.pluginConfig):
         if config.name in names:
             errors.append(FieldError.duplicate(path / "pluginConfig", config.name))
         names.add(config.name)
         if config.name in _REMOVED_PLUGINS:
-            errors.append(_removed_plugin_error(path / "pluginConfig", at, config.name))
+            errors.append(_removed_plugin_error(path / "pluginConfig", index, config.name))
     return errors
 
 
-def _removed_plugin_error(path: FieldPath, at: int, name: str) -> FieldError:
+def _removed_plugin_error(path: FieldPath, index: int, name: str) -> FieldError:
     detail = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
-    return FieldError.invalid(path[at], name, detail)
+    return FieldError.invalid(path[index], name, detail)
 
 
 def _check_percentage(path: FieldPath, percentage: int | None) -> list[FieldError]:
@@ -227,18 +227,18 @@ def _check_percentage(path: FieldPath, percentage: int | None) -> list[FieldErro
 
 
 def _check_queue_sort(path: FieldPath, profiles: Sequence[_Profile]) -> list[FieldError]:
-    """Validate the queueSort plug-ins, which all profiles share because there is only one queue."""
+    """Validate the queueSort plugins, which all profiles share because there is only one queue."""
     errors = []
     first = profiles[0].plugins.get("queueSort", _PluginSet())
     if len(first.enabled) > 1:
         detail = "only one queue sort plugin can be enabled"
         errors.append(FieldError.invalid(path[0] / "plugins" / "queueSort" / "Enabled", len(first.enabled), detail))
-    for at, profile in enumerate(profiles[1:], 1):
+    for index, profile in enumerate(profiles[1:], 1):
         other = profile.plugins.get("queueSort", _PluginSet())
         if other != first:
             value = msgspec.to_builtins(other)
             detail = "must be the same for all profiles"
-            errors.append(FieldError.invalid(path[at] / "plugins" / "queueSort", value, detail))
+            errors.append(FieldError.invalid(path[index] / "plugins" / "queueSort", value, detail))
     return errors
 
 
@@ -259,7 +259,7 @@ def _profile(profile: _Profile) -> ProfileConfig:
 
 
 def _multi_point(plugin_set: _PluginSet) -> Sequence[PluginChoice]:
-    """Return the default plug-ins without the disabled ones; a default plug-in that is enabled again keeps its
+    """Return the default plugins without the disabled ones; a default plugin that is enabled again keeps its
     position.
     """
     off = {plugin.name for plugin in plugin_set.disabled}

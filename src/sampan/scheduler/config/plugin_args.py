@@ -1,4 +1,4 @@
-"""Plug-in arguments from the configuration: conversion to structures, and validation with the error messages of
+"""Plugin arguments from the configuration: conversion to structures, and validation with the error messages of
 kube-scheduler (compare `pkg/scheduler/apis/config/validation`).
 """
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class ArgumentError(ValueError):
-    """The arguments of a plug-in are invalid."""
+    """The arguments of a plugin are invalid."""
 
 
 def read_args(args: Mapping[str, Any], type: type[T]) -> T:
@@ -61,8 +61,8 @@ def check_preemption(percentage: int, absolute: int) -> list[FieldError]:
 def check_balanced_allocation(resources: Iterable[Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     resource_names: set[str] = set()
-    for at, resource in enumerate(resources):
-        path = FieldPath("resources")[at]
+    for index, resource in enumerate(resources):
+        path = FieldPath("resources")[index]
         if resource.name in resource_names:
             errors.append(FieldError.duplicate(path / "name", resource.name))
         resource_names.add(resource.name)
@@ -73,12 +73,12 @@ def check_balanced_allocation(resources: Iterable[Any]) -> list[FieldError]:
 
 def check_fit(args: Any) -> list[FieldError]:
     errors = [
-        FieldError.invalid(FieldPath("ignoredResources")[at], name, message)
-        for at, name in enumerate(args.ignoredResources)
+        FieldError.invalid(FieldPath("ignoredResources")[index], name, message)
+        for index, name in enumerate(args.ignoredResources)
         for message in names.label_key(name)
     ]
-    for at, group in enumerate(args.ignoredResourceGroups):
-        path = FieldPath("ignoredResourceGroups")[at]
+    for index, group in enumerate(args.ignoredResourceGroups):
+        path = FieldPath("ignoredResourceGroups")[index]
         if "/" in group:
             errors.append(FieldError.invalid(path, group, "resource group name can't contain '/'"))
         errors += [FieldError.invalid(path, group, message) for message in names.label_key(group)]
@@ -89,10 +89,10 @@ def _check_strategy(strategy: Any, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     if strategy.type not in _STRATEGIES:
         errors.append(FieldError.not_supported(path / "type", strategy.type, _STRATEGIES))
-    for at, resource in enumerate(strategy.resources):
+    for index, resource in enumerate(strategy.resources):
         if not 0 < resource.weight <= 100:
             detail = f"resource weight of {resource.name} not in valid range (0, 100]"
-            errors.append(FieldError.invalid((path / "resources")[at] / "weight", resource.weight, detail))
+            errors.append(FieldError.invalid((path / "resources")[index] / "weight", resource.weight, detail))
     ratio = path / "requestedToCapacityRatio"
     if strategy.type == _STRATEGIES[2]:
         if strategy.requestedToCapacityRatio is None:
@@ -108,14 +108,14 @@ def check_shape(points: Sequence[Any], path: FieldPath) -> list[FieldError]:
     if not points:
         return [FieldError.required(path, "at least one point must be specified")]
     errors: list[FieldError] = []
-    for at in range(1, len(points)):
-        if points[at - 1].utilization >= points[at].utilization:
+    for index in range(1, len(points)):
+        if points[index - 1].utilization >= points[index].utilization:
             detail = "values must be sorted in increasing order"
-            errors.append(FieldError.invalid(path[at] / "utilization", points[at].utilization, detail))
+            errors.append(FieldError.invalid(path[index] / "utilization", points[index].utilization, detail))
             break
-    for at, point in enumerate(points):
-        errors += check_range(str(path[at] / "utilization"), point.utilization, 0, 100)
-        errors += check_range(str(path[at] / "score"), point.score, 0, _HIGHEST_SCORE)
+    for index, point in enumerate(points):
+        errors += check_range(str(path[index] / "utilization"), point.utilization, 0, 100)
+        errors += check_range(str(path[index] / "score"), point.score, 0, _HIGHEST_SCORE)
     return errors
 
 
@@ -126,8 +126,8 @@ def check_topology_spread(defaulting: str, constraints: Sequence[Any]) -> list[F
     elif defaulting == "System" and constraints:
         errors.append(FieldError.invalid("defaultingType", defaulting, "when .defaultConstraints are not empty"))
     keys: set[tuple[str, str]] = set()
-    for at, constraint in enumerate(constraints):
-        path = FieldPath("defaultConstraints")[at]
+    for index, constraint in enumerate(constraints):
+        path = FieldPath("defaultConstraints")[index]
         errors += _check_constraint(constraint, path)
         key = (constraint.topologyKey, constraint.whenUnsatisfiable)
         if key in keys:
@@ -137,7 +137,7 @@ def check_topology_spread(defaulting: str, constraints: Sequence[Any]) -> list[F
 
 
 def check_volume_binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
-    """Validate the arguments of the VolumeBinding plug-in."""
+    """Validate the arguments of the VolumeBinding plugin."""
     errors: list[FieldError] = []
     if timeout_s < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -149,14 +149,14 @@ def check_volume_binding(timeout_s: int, points: Sequence[Any] | None) -> list[F
 
 
 def check_device_timeouts(filtering: str | None, binding: str | None) -> list[FieldError]:
-    """Validate the arguments of the DynamicResources plug-in."""
+    """Validate the arguments of the DynamicResources plugin."""
     errors: list[FieldError] = []
-    for path, duration, least_s, detail in (
+    for path, duration, min_s, detail in (
         ("filterTimeout", filtering, 0, "must be zero or positive"),
         ("bindingTimeout", binding, 1, "must be at least 1 second"),
     ):
         try:
-            is_short = duration is not None and durations.parse_duration(duration) < least_s * 1e9
+            is_short = duration is not None and durations.parse_duration(duration) < min_s * 1e9
         except ValueError as error:
             errors.append(FieldError.invalid(path, duration, str(error)))
         else:
@@ -165,33 +165,36 @@ def check_device_timeouts(filtering: str | None, binding: str | None) -> list[Fi
 
 
 def check_added_affinity(strategy: Any) -> list[FieldError]:
-    """Validate the `addedAffinity` argument of the NodeAffinity plug-in."""
+    """Validate the `addedAffinity` argument of the NodeAffinity plugin."""
     path, errors = FieldPath("addedAffinity"), list[FieldError]()
     required = strategy.requiredDuringSchedulingIgnoredDuringExecution
     if required is not None:
-        where = path / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
-        for at, term in enumerate(required.nodeSelectorTerms or ()):
-            errors += _check_term(term, where[at])
-    for at, preferred in enumerate(strategy.preferredDuringSchedulingIgnoredDuringExecution):
-        errors += _check_term(preferred.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[at])
+        terms_path = path / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
+        for index, term in enumerate(required.nodeSelectorTerms or ()):
+            errors += _check_term(term, terms_path[index])
+    for index, preferred in enumerate(strategy.preferredDuringSchedulingIgnoredDuringExecution):
+        errors += _check_term(preferred.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[index])
     return errors
 
 
 def _check_term(term: Any, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
-    for at, requirement in enumerate(term.matchExpressions):
-        where = (path / "matchExpressions")[at]
+    for index, requirement in enumerate(term.matchExpressions):
+        expression_path = (path / "matchExpressions")[index]
         if requirement.operator not in _OPERATORS:
-            errors.append(FieldError.not_supported(where / "operator", requirement.operator, _OPERATORS))
+            errors.append(FieldError.not_supported(expression_path / "operator", requirement.operator, _OPERATORS))
         errors += [
-            FieldError.invalid(where / "key", requirement.key, message) for message in names.label_key(requirement.key)
+            FieldError.invalid(expression_path / "key", requirement.key, message)
+            for message in names.label_key(requirement.key)
         ]
-    for at, requirement in enumerate(term.matchFields):
-        where = (path / "matchFields")[at]
+    for index, requirement in enumerate(term.matchFields):
+        expression_path = (path / "matchFields")[index]
         if requirement.operator not in _FIELD_OPERATORS:
-            errors.append(FieldError.not_supported(where / "operator", requirement.operator, _FIELD_OPERATORS))
+            errors.append(
+                FieldError.not_supported(expression_path / "operator", requirement.operator, _FIELD_OPERATORS)
+            )
         elif len(requirement.values) != 1:
-            errors.append(FieldError.invalid(where / "values", requirement.values, "must have one element"))
+            errors.append(FieldError.invalid(expression_path / "values", requirement.values, "must have one element"))
     return errors
 
 

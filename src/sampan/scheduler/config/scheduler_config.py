@@ -1,4 +1,4 @@
-"""Configuration of a scheduler: profiles, plug-ins and their arguments, the queue, and leader election."""
+"""Configuration of a scheduler: profiles, plugins and their arguments, the queue, and leader election."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sampan.scheduler.scheduling_queue import QueueConfig
 class PluginChoice:
     name: str
     weight: int = 0
-    """The weight of the plug-in's scores; 0 stands for the default of 1."""
+    """The weight of the plugin's scores; 0 stands for the default of 1."""
     plugin: str = ""
-    """The plug-in to instantiate if it differs from `name`, so that one plug-in can be used twice with different
+    """The plugin to instantiate if it differs from `name`, so that one plugin can be used twice with different
     arguments.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PointChoice:
-    """Changes at one extension point: plug-ins to enable in addition, and plug-ins to disable (`*` for all)."""
+    """Changes at one extension point: plugins to enable in addition, and plugins to disable (`*` for all)."""
 
     enabled: Sequence[PluginChoice] = ()
     disabled: Sequence[str] = ()
@@ -53,17 +53,17 @@ DEFAULT_PLUGINS = (
     PluginChoice("DefaultBinder"),
     PluginChoice("NodeDeclaredFeatures"),
 )
-"""The plug-ins of the v1.36 default profile in their order, and GangScheduling."""
+"""The plugins of the v1.36 default profile in their order, and GangScheduling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileConfig:
     scheduler_name: str = DEFAULT_SCHEDULER
     plugins: Sequence[PluginChoice] = DEFAULT_PLUGINS
-    """Plug-ins that are enabled at every extension point that they implement (`multiPoint`)."""
+    """Plugins that are enabled at every extension point that they implement (`multiPoint`)."""
     points: Mapping[str, PointChoice] = field(default_factory=dict)
     args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Plug-in arguments by the name of the plug-in."""
+    """Plugin arguments by the name of the plugin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ class BindingCycle:
         self._slots = asyncio.Semaphore(max_bindings)
 
     def reserve(self, framework: Framework, cycle: CycleState, node: str) -> Status | None:
-        """Assume the pod on the node and run the Reserve plug-ins; return None if all of them succeed."""
+        """Assume the pod on the node and run the Reserve plugins; return None if all of them succeed."""
         self._cache.assume(cycle.info, node)
         status = framework.binding_points.reserve(cycle, node)
         if status is not None:
@@ -51,7 +51,7 @@ class BindingCycle:
         return status
 
     async def start_binding(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
-        """Run the Permit plug-ins for an assumed pod and start its binding, which waits if a plug-in requires it."""
+        """Run the Permit plugins for an assumed pod and start its binding, which waits if a plugin requires it."""
         info = queued.info
         status, waits = framework.binding_points.permit(cycle, node)
         if status is not None:
@@ -93,7 +93,7 @@ class BindingCycle:
         self._finish(queued, framework, cycle, node)
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
-        """Wait for the Permit plug-ins; return None when all of them have allowed the pod.
+        """Wait for the Permit plugins; return None when all of them have allowed the pod.
 
         The node is written to `nominatedNodeName` at the same time, so that other components can see where the pod will
         go.
@@ -112,7 +112,7 @@ class BindingCycle:
     async def _pre_bind(
         self, framework: Framework, cycle: CycleState, node: str, *, is_nominated: bool
     ) -> Status | None:
-        """Run the PreBind plug-ins without occupying a binding slot, because they may take minutes."""
+        """Run the PreBind plugins without occupying a binding slot, because they may take minutes."""
         self._slots.release()
         try:
             if not is_nominated:
@@ -122,7 +122,7 @@ class BindingCycle:
             await self._slots.acquire()
 
     async def _bind_pod(self, framework: Framework, cycle: CycleState, node: str) -> Status | None:
-        """Bind through an extender that implements bind, or else through the Bind plug-ins."""
+        """Bind through an extender that implements bind, or else through the Bind plugins."""
         if self._extenders.extenders:
             with self._activity:
                 status = await self._extenders.bind(cycle, node)

@@ -60,12 +60,12 @@ class FailureHandler:
     async def handle_unschedulable(
         self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, diagnosis: Diagnosis
     ) -> None:
-        """Handle a pod that fits no node: run the PostFilter plug-ins, publish the failure and requeue the pod."""
+        """Handle a pod that fits no node: run the PostFilter plugins, publish the failure and requeue the pod."""
         result = await self.run_post_filter(framework, cycle, diagnosis) if diagnosis.count else PostFilterResult()
         self.publish_unschedulable(queued, cycle, diagnosis, result)
 
     async def run_post_filter(self, framework: Framework, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
-        """Return the proposal of the PostFilter plug-ins without acting on it. A plug-in that raises proposes
+        """Return the proposal of the PostFilter plugins without acting on it. A plugin that raises proposes
         nothing."""
         self._metrics.preemptions.inc()
         try:

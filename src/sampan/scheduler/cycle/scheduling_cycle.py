@@ -59,11 +59,11 @@ class Profiles:
 
     @property
     def queue_sort(self) -> QueueSortPlugin:
-        """The plug-in that sorts the queue, which is the same in all profiles."""
+        """The plugin that sorts the queue, which is the same in all profiles."""
         return next(iter(self._frameworks.values())).points.queue_sort[0]
 
     def queueing_hints(self) -> dict[ClusterEvent, list[tuple[str, QueueingHint | None]]]:
-        """Return the queueing hints of all plug-ins by event, each with the name of its plug-in."""
+        """Return the queueing hints of all plugins by event, each with the name of its plugin."""
         hints: dict[ClusterEvent, dict[str, QueueingHint | None]] = {}
         for plugin in self._plugins():
             if isinstance(plugin, EnqueueExtensions):
@@ -72,7 +72,7 @@ class Profiles:
         return {event: list(plugins.items()) for event, plugins in hints.items()}
 
     def plugins_without_hints(self) -> frozenset[str]:
-        """Return the plug-ins that may reject a pod but have no queueing hints."""
+        """Return the plugins that may reject a pod but have no queueing hints."""
         return frozenset(
             plugin.name
             for plugin in self._plugins()

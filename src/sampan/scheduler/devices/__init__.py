@@ -5,5 +5,5 @@ node sees some (`device_inventory`); `allocated_devices` records which devices a
 requests of claims; `device_selectors` and `device_constraints` limit the devices that match a request. Extended
 resources that a device class provides become a claim (`extended_resources`). `allocator` allocates for one node,
 `allocation_cache` caches the outcome for all nodes and equal claims, `pod_allocation` applies it to a pod.
-`resource_claims` writes claims and waits for devices. The DynamicResources plug-in uses all of them.
+`resource_claims` writes claims and waits for devices. The DynamicResources plugin uses all of them.
 """

@@ -32,14 +32,14 @@ class AllocationCache:
         views: NodeViews,
         allocated_devices: AllocatedDevices,
         selectors: DeviceSelectors,
-        most_steps: int,
+        max_steps: int,
     ) -> None:
         self.pod_requests = pod_requests
-        self._views, self._allocated_devices, self._selectors, self._most_steps = (
+        self._views, self._allocated_devices, self._selectors, self._max_steps = (
             views,
             allocated_devices,
             selectors,
-            most_steps,
+            max_steps,
         )
         self._requests = list(pod_requests.every)
         self._counts_all = any(request.takes_all for _, request in self._requests)
@@ -190,7 +190,7 @@ class AllocationCache:
             pod_requests=self.pod_requests,
             pools=matches,
             allocated_devices=self._allocated_devices,
-            most_steps=self._most_steps,
+            max_steps=self._max_steps,
         )
         outcome = yield from search.run()
         is_out_of_date = self._allocated_at != began or self._relevant_pools[number : number + 1] != [relevant_pools]

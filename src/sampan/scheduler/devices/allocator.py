@@ -79,13 +79,13 @@ class DeviceAllocator:
         pod_requests: PodClaimRequests,
         pools: Sequence[MatchedPool],
         allocated_devices: AllocatedDevices,
-        most_steps: int,
+        max_steps: int,
     ) -> None:
-        self._pod_requests, self._pools, self._allocated_devices, self._most_steps = (
+        self._pod_requests, self._pools, self._allocated_devices, self._max_steps = (
             pod_requests,
             pools,
             allocated_devices,
-            most_steps,
+            max_steps,
         )
         self._views = {pool.view.id: pool.view for pool in pools}
         self._constraints = [
@@ -104,8 +104,8 @@ class DeviceAllocator:
 
     def run(self) -> Generator[None, None, ClaimAllocations | AllocationRefusal]:
         try:
-            for at, (claim, request) in enumerate(self._pod_requests.every):
-                self._matched[request] = self._matching_devices(at, claim, request)
+            for index, (claim, request) in enumerate(self._pod_requests.every):
+                self._matched[request] = self._matching_devices(index, claim, request)
             self._check_sizes()
             if (yield from self._claim(0)):
                 return self._allocated
@@ -115,7 +115,7 @@ class DeviceAllocator:
 
     # -- preparation -------------------------------------------------------------------------------------------------
 
-    def _matching_devices(self, at: int, claim: int, request: RequestAlternative) -> Sequence[MatchedDevice]:
+    def _matching_devices(self, index: int, claim: int, request: RequestAlternative) -> Sequence[MatchedDevice]:
         """Return the devices that may be allocated to a request; for the allocation mode "All", exactly those to
         allocate.
         """
@@ -124,14 +124,14 @@ class DeviceAllocator:
                 AllocationRefusal(f", request {request.label}: could not retrieve device class", claim)
             )
         if not request.takes_all:
-            return [device for pool in self._pools for device in pool.matched[at]]
+            return [device for pool in self._pools for device in pool.matched[index]]
         devices = []
         for pool in self._pools:
             if pool.view.error:
-                what = f"asks for all devices, but resource pool {pool.view.id} is currently"
+                problem = f"asks for all devices, but resource pool {pool.view.id} is currently"
                 doing = "invalid" if pool.view.error == INVALID else "being updated"
-                raise AllocationFailed(AllocationRefusal(f", request {request.label}: {what} {doing}", claim))
-            for device in pool.matched[at]:
+                raise AllocationFailed(AllocationRefusal(f", request {request.label}: {problem} {doing}", claim))
+            for device in pool.matched[index]:
                 if device.error is not None:
                     raise AllocationFailed(device.error)
                 if self._consumed_share(request, device.candidate) is not None:
@@ -139,11 +139,11 @@ class DeviceAllocator:
         return devices
 
     def _check_sizes(self) -> None:
-        for at, claim in enumerate(self._pod_requests.claims):
-            least = sum(self._count_min_devices(request) for request in claim.requests)
-            if least > MAX_RESULTS:
-                what = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
-                raise AllocationFailed(AllocationRefusal(f": {what}", at))
+        for index, claim in enumerate(self._pod_requests.claims):
+            minimum = sum(self._count_min_devices(request) for request in claim.requests)
+            if minimum > MAX_RESULTS:
+                problem = f"number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
+                raise AllocationFailed(AllocationRefusal(f": {problem}", index))
 
     def _count_min_devices(self, request: Sequence[RequestAlternative]) -> int:
         return min((self._amount(alternative) for alternative in request), default=0)
@@ -158,32 +158,32 @@ class DeviceAllocator:
             return True
         return (yield from self._request(claim, 0))
 
-    def _request(self, claim: int, at: int) -> Generator[None, None, bool]:
+    def _request(self, claim: int, index: int) -> Generator[None, None, bool]:
         requests = self._pod_requests.claims[claim].requests
-        if at == len(requests):
+        if index == len(requests):
             return (yield from self._claim(claim + 1))
-        later = sum(self._count_min_devices(request) for request in requests[at + 1 :])
-        for alternative in requests[at]:
+        later = sum(self._count_min_devices(request) for request in requests[index + 1 :])
+        for alternative in requests[index]:
             amount = self._amount(alternative)
             if not amount or len(self._allocated[claim]) + amount + later > MAX_RESULTS:
                 continue
-            if (yield from self._devices(claim, at, alternative, 0, amount)):
+            if (yield from self._devices(claim, index, alternative, 0, amount)):
                 return True
         return False
 
     def _devices(
-        self, claim: int, at: int, request: RequestAlternative, start: int, left: int
+        self, claim: int, position: int, request: RequestAlternative, start: int, remaining_count: int
     ) -> Generator[None, None, bool]:
-        if not left:
-            return (yield from self._request(claim, at + 1))
+        if not remaining_count:
+            return (yield from self._request(claim, position + 1))
         matched = self._matched[request]
-        last = start + 1 if request.takes_all else len(matched) - left + 1
+        last = start + 1 if request.takes_all else len(matched) - remaining_count + 1
         for index in range(start, last):
             if self._step():
                 yield
             allocation = self._take(claim, request, matched[index])
             if allocation is not None:
-                if (yield from self._devices(claim, at, request, index + 1, left - 1)):
+                if (yield from self._devices(claim, position, request, index + 1, remaining_count - 1)):
                     return True
                 self._release(claim, allocation)
         return False
@@ -191,7 +191,7 @@ class DeviceAllocator:
     def _step(self) -> bool:
         """Count a step, raise AllocationFailed if there were too many, and return whether to yield."""
         self._steps += 1
-        if self._most_steps and self._steps > self._most_steps:
+        if self._max_steps and self._steps > self._max_steps:
             raise AllocationFailed(ALLOCATION_TIMED_OUT)
         return not self._steps % _STEPS_PER_YIELD
 
@@ -210,8 +210,8 @@ class DeviceAllocator:
             return None
         if not self._satisfies_constraints(claim, RequestedDevice(request, candidate)):
             if request.takes_all:
-                what = f"cannot add device {candidate.id} because a claim constraint would not be satisfied"
-                raise AllocationFailed(AllocationRefusal(f", request {request.label}: {what}", claim))
+                problem = f"cannot add device {candidate.id} because a claim constraint would not be satisfied"
+                raise AllocationFailed(AllocationRefusal(f", request {request.label}: {problem}", claim))
             return None
         allocation = AllocatedDevice(request, candidate, consumed if candidate.is_shared else {})
         self._hold(claim, allocation)
@@ -239,9 +239,9 @@ class DeviceAllocator:
 
     def _satisfies_constraints(self, claim: int, device: RequestedDevice) -> bool:
         constraints = self._constraints[claim]
-        for at, constraint in enumerate(constraints):
+        for index, constraint in enumerate(constraints):
             if not constraint.add(device):
-                for other in constraints[:at]:
+                for other in constraints[:index]:
                     other.remove(device)
                 return False
         return True

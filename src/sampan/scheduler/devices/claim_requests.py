@@ -74,10 +74,10 @@ class PodClaimRequests:
     @property
     def every(self) -> Iterator[tuple[int, RequestAlternative]]:
         """Yield every request with the index of its claim."""
-        for at, claim in enumerate(self.claims):
+        for index, claim in enumerate(self.claims):
             for request in claim.requests:
                 for alternative in request:
-                    yield at, alternative
+                    yield index, alternative
 
 
 def claim_requests_key(claims: Sequence[ResourceClaim], find: FindClass) -> bytes:

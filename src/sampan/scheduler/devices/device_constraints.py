@@ -63,14 +63,14 @@ def _consumed_amount(requested: Quantity | None, capacity: DeviceCapacity) -> Qu
 
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
     """Return the smallest amount of the range that satisfies the request, regardless of the range's maximum."""
-    least = parse(valid.min or "0")
-    if requested < least:
-        return least
+    minimum = parse(valid.min or "0")
+    if requested < minimum:
+        return minimum
     if valid.step is None:
         return requested
     step = parse(valid.step).value()
-    steps = -((least.value() - requested.value()) // step)
-    return Quantity(least.value() + step * steps, format=Format.BINARY_SI)
+    steps = -((minimum.value() - requested.value()) // step)
+    return Quantity(minimum.value() + step * steps, format=Format.BINARY_SI)
 
 
 def _violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None) -> bool:

@@ -303,5 +303,5 @@ class DeviceInventory:
 
 
 def device_inventory(handle: Handle) -> DeviceInventory:
-    """Return the inventory that the plug-ins of all profiles share."""
+    """Return the inventory that the plugins of all profiles share."""
     return handle.share(DeviceInventory, lambda: DeviceInventory(handle))

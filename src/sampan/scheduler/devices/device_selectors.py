@@ -61,16 +61,16 @@ class DeviceSelectors:
         matched: list[MatchedDevice],
         refusal_of: Callable[[str], AllocationRefusal],
     ) -> Generator[Pause, None, list[MatchedDevice]]:
-        for at, selector in enumerate(selectors):
-            left = []
+        for index, selector in enumerate(selectors):
+            devices = []
             results = _SelectorResults(selector)
             for device in matched:
                 result = True if device.error is not None else (yield from results.get_result(device.candidate))
                 if isinstance(result, str):
-                    left.append(MatchedDevice(device.candidate, refusal_of(f"selector #{at}: {result}")))
+                    devices.append(MatchedDevice(device.candidate, refusal_of(f"selector #{index}: {result}")))
                 elif result:
-                    left.append(device)
-            matched = left
+                    devices.append(device)
+            matched = devices
             yield None
         return matched
 

@@ -81,30 +81,30 @@ def _requests(pod: Pod, resource: str, class_name: str) -> _ClaimPart:
     of_running: dict[int, DeviceRequest] = {}
     of_init: list[DeviceRequest] = []
     part, early = _ClaimPart([], []), _ClaimPart([], [])
-    for at, container in enumerate(containers):
-        if at >= first or is_sidecar(container):
-            request, mapped = _request(at, container, resource, class_name, ())
+    for position, container in enumerate(containers):
+        if position >= first or is_sidecar(container):
+            request, mapped = _request(position, container, resource, class_name, ())
             part.mappings.extend(mapped)
             if request is not None:
-                of_running[at] = request
-    for at, container in enumerate(containers[:first]):
+                of_running[position] = request
+    for position, container in enumerate(containers[:first]):
         if container.restartPolicy != "Always":
-            later = [request for index, request in of_running.items() if index >= at]
-            request, mapped = _request(at, container, resource, class_name, later)
+            later = [request for index, request in of_running.items() if index >= position]
+            request, mapped = _request(position, container, resource, class_name, later)
             early.mappings.extend(mapped)
             of_init += [request] if request is not None else []
     if of_init:
-        most = max(of_init, key=_count)
+        maximum = max(of_init, key=_count)
         names = {request.name for request in of_init}
         for mapping in early.mappings:
-            mapping.requestName = most.name if mapping.requestName in names else mapping.requestName
-        part.requests.append(most)
+            mapping.requestName = maximum.name if mapping.requestName in names else mapping.requestName
+        part.requests.append(maximum)
     part.requests.extend(of_running.values())
     return _ClaimPart(part.requests, [*part.mappings, *early.mappings])
 
 
 def _request(
-    at: int, container: Container, resource: str, class_name: str, others: Sequence[DeviceRequest]
+    index: int, container: Container, resource: str, class_name: str, others: Sequence[DeviceRequest]
 ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
     """Return the request for what the container needs in addition to the other requests, and the mappings to all of
     them.
@@ -119,7 +119,7 @@ def _request(
         mapped.append(_make_mapping(container, resource, other.name))
         if remaining <= 0:
             return None, mapped
-    name = f"container-{at}-request-{sorted(requests).index(resource)}"
+    name = f"container-{index}-request-{sorted(requests).index(resource)}"
     exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=remaining)
     mapped.append(_make_mapping(container, resource, name))
     return DeviceRequest(name=name, exactly=exactly), mapped

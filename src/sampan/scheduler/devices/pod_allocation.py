@@ -83,13 +83,13 @@ class PodAllocator:
         *,
         table: NodeTable,
         inventory: DeviceInventory,
-        most_steps: int,
+        max_steps: int,
     ) -> None:
         self._table, self._views, self._allocated_devices = table, inventory.views, inventory.allocated_devices
-        self._classes, self._extended_resource_classes, self._most_steps = (
+        self._classes, self._extended_resource_classes, self._max_steps = (
             inventory.classes,
             inventory.extended_resource_classes,
-            most_steps,
+            max_steps,
         )
         self._selectors = DeviceSelectors()
         self._caches: OrderedDict[bytes, AllocationCache] = OrderedDict()
@@ -105,8 +105,8 @@ class PodAllocator:
             return
         bits = np.zeros(len(rows), dtype=np.int64)
         for bit, name in enumerate(state.extended):
-            at = self._table.resource(name)
-            lacking = self._table.allocatable[at, rows] == 0
+            position = self._table.resource(name)
+            lacking = self._table.allocatable[position, rows] == 0
             bits |= lacking.astype(np.int64) << bit
         for pattern in np.unique(bits).tolist():
             names = tuple(name for bit, name in enumerate(state.extended) if pattern >> bit & 1)
@@ -143,7 +143,7 @@ class PodAllocator:
                 views=self._views,
                 allocated_devices=self._allocated_devices,
                 selectors=self._selectors,
-                most_steps=self._most_steps,
+                max_steps=self._max_steps,
             )
             if len(self._caches) > _MAX_CACHED_ALLOCATIONS:
                 self._caches.popitem(last=False)

@@ -51,8 +51,8 @@ def resource_claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
             raise UnusableResourceClaim(f'resourceclaim "{name}" is being deleted')
         if is_generated and not is_controlled_by(claim, pod):
             space = pod.metadata.namespace
-            what = f"ResourceClaim {space}/{name} was not created for pod {space}/{pod.metadata.name}"
-            raise UnusableResourceClaim(f"{what} (pod is not owner)")
+            mismatch = f"ResourceClaim {space}/{name} was not created for pod {space}/{pod.metadata.name}"
+            raise UnusableResourceClaim(f"{mismatch} (pod is not owner)")
         claims.append(claim)
     return claims
 

@@ -1,7 +1,7 @@
 """Explains the scheduling of a pod that has a node, is pending, or is hypothetical.
 
-Every plug-in runs on every node, including nodes that another plug-in has rejected already. Extenders are called with
-the nodes that pass all plug-ins. The last decision comes from the scheduler's history.
+Every plugin runs on every node, including nodes that another plugin has rejected already. Extenders are called with
+the nodes that pass all plugins. The last decision comes from the scheduler's history.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 
 NOMINATED = "NominatedPods"
-"""Takes the place of the plug-in name in rejections due to nominated pods."""
+"""Takes the place of the plugin name in rejections due to nominated pods."""
 
 
 @dataclass(slots=True)
 class NodeInspection:
     codes: dict[str, Codes] = field(default_factory=dict)
-    """Rejection codes of each row, by plug-in in the order of the profile."""
+    """Rejection codes of each row, by plugin in the order of the profile."""
     skipped: list[str] = field(default_factory=list)
     scores: dict[str, Ints] = field(default_factory=dict)
-    """Scores of the feasible rows from 0 to 100, by plug-in."""
+    """Scores of the feasible rows from 0 to 100, by plugin."""
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """The rows of the node table whose nodes are feasible."""
     total: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -92,14 +92,14 @@ def _filter(inspection: NodeInspection, framework: Framework, cycle: CycleState)
 
 
 def _run_pre_filters(framework: Framework, cycle: CycleState) -> dict[str, Status | PreFilterResult | None]:
-    """Run all PreFilter plug-ins, even after a rejection, because Filter plug-ins depend on the state that they
+    """Run all PreFilter plugins, even after a rejection, because Filter plugins depend on the state that they
     prepare.
     """
     return {plugin.name: plugin.pre_filter(cycle) for plugin in framework.points.pre_filter}
 
 
 def _reject_outside(codes: Codes, plugin: str, narrowed: PreFilterResult, cycle: CycleState) -> Codes:
-    """Reject nodes outside the plug-in's PreFilter result, unless its filter has already rejected them."""
+    """Reject nodes outside the plugin's PreFilter result, unless its filter has already rejected them."""
     inside = np.zeros(len(codes), dtype=np.bool_)
     for name in narrowed.names:
         if name in cycle.table.rows:
@@ -142,7 +142,7 @@ REJECTED_BY_EXTENDER = "node(s) rejected by the extender"
 
 
 class FeasibleNode(NamedTuple):
-    """A node that passes all plug-ins."""
+    """A node that passes all plugins."""
 
     node: Node
     total: int
@@ -198,14 +198,14 @@ def find_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
     return pod
 
 
-async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MAX_REPORTED_NODES) -> Explanation:
+async def explain(scheduler: Scheduler, pod: Pod, *, now: float, max_nodes: int = MAX_REPORTED_NODES) -> Explanation:
     """Explain why the pod is on its node, or which node it would get; this changes nothing. Raise PluginFailure if a
     plugin fails."""
     framework = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
     try:
         if framework is not None:
             await framework.prepare(framework.cycle(scheduler.pods.info(_as_unbound(pod)), now))
-        explanation, feasible_nodes = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
+        explanation, feasible_nodes = explain_by_plugins(scheduler, pod, now=now, max_nodes=max_nodes)
     except Exception as error:
         if framework is not None and (failure := framework.find_failure(error)) is not None:
             raise failure from error
@@ -215,9 +215,9 @@ async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int
 
 
 def explain_by_plugins(
-    scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MAX_REPORTED_NODES
+    scheduler: Scheduler, pod: Pod, *, now: float, max_nodes: int = MAX_REPORTED_NODES
 ) -> tuple[Explanation, dict[str, FeasibleNode]]:
-    """Return the explanation by the plug-ins, and all nodes that pass their filters."""
+    """Return the explanation by the plugins, and all nodes that pass their filters."""
     name = pod.spec.schedulerName or DEFAULT_SCHEDULER
     info = scheduler.pods.info(_as_unbound(pod))
     explanation = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
@@ -234,7 +234,7 @@ def explain_by_plugins(
         cycle = framework.cycle(info, now)
         nominated = scheduler.nominator.list_higher_priority_pods(info, scheduler.table.rows)
         inspection = inspect(framework, cycle, nominated)
-        _fill(explanation, inspection, framework, cycle, most_nodes)
+        _fill(explanation, inspection, framework, cycle, max_nodes)
         table = cycle.table
         feasible_nodes = {
             table.names[row]: FeasibleNode(table.node_of(row), total)
@@ -244,7 +244,7 @@ def explain_by_plugins(
 
 
 def _fill(
-    explanation: Explanation, inspection: NodeInspection, framework: Framework, cycle: CycleState, most: int
+    explanation: Explanation, inspection: NodeInspection, framework: Framework, cycle: CycleState, max_count: int
 ) -> None:
     table = cycle.table
     explanation.count, explanation.feasible = table.count, len(inspection.rows)
@@ -254,7 +254,7 @@ def _fill(
     else:
         explanation.message = _message(inspection, cycle)
     explanation.nodes = [
-        _node(row, inspection, framework, cycle) for row in _order_nodes(explanation, inspection, cycle, most)
+        _node(row, inspection, framework, cycle) for row in _order_nodes(explanation, inspection, cycle, max_count)
     ]
     if NodeResourcesFit.name in inspection.codes:
         _add_shortages(explanation, cycle)
@@ -267,13 +267,13 @@ def _add_shortages(explanation: Explanation, cycle: CycleState) -> None:
     for name, request in {PODS: 1, **cycle.signature.requests}.items():
         index = table.resource(name)
         allocatable = table.allocatable[index, table.every_row]
-        left = allocatable - table.requested[index, table.every_row]
-        is_lacking = table.valid[table.every_row] & (left < request)
+        free = allocatable - table.requested[index, table.every_row]
+        is_lacking = table.valid[table.every_row] & (free < request)
         if name in table.device_resources:  # devices may provide the resource on nodes that do not have it
             is_lacking &= allocatable > 0
         if is_lacking.any():
-            most = int(np.argmax(np.where(is_lacking, left, np.iinfo(np.int64).min)))
-            explanation.shortages.append(_shortage(table, most, name, request))
+            maximum = int(np.argmax(np.where(is_lacking, free, np.iinfo(np.int64).min)))
+            explanation.shortages.append(_shortage(table, maximum, name, request))
         for report in explanation.nodes:
             if is_lacking[row := table.rows[report.name]]:
                 report.shortages.append(_shortage(table, row, name, request))
@@ -285,7 +285,7 @@ def _shortage(table: NodeTable, row: int, resource: str, request: int) -> Resour
     return ResourceShortage(resource, request, table.names[row], allocatable, requested)
 
 
-def _order_nodes(explanation: Explanation, inspection: NodeInspection, cycle: CycleState, most: int) -> list[int]:
+def _order_nodes(explanation: Explanation, inspection: NodeInspection, cycle: CycleState, maximum: int) -> list[int]:
     """Return the pod's own node, then feasible nodes by score, then the others by the number of rejections."""
     names, own = cycle.table.names, cycle.table.rows.get(explanation.node, -1)
     score = dict(zip(inspection.rows.tolist(), inspection.total.tolist(), strict=True))
@@ -294,13 +294,13 @@ def _order_nodes(explanation: Explanation, inspection: NodeInspection, cycle: Cy
         refusals += codes != 0
     rows = np.flatnonzero(cycle.table.valid[cycle.table.every_row]).tolist()
     rows.sort(key=lambda row: (row != own, row not in score, -score.get(row, 0), int(refusals[row]), names[row]))
-    return rows[:most]
+    return rows[:maximum]
 
 
 def _node(row: int, inspection: NodeInspection, framework: Framework, cycle: CycleState) -> NodeReport:
     refusals = [cycle.rejections[code] for code in inspection.rejections_of(row)]
-    at = int(np.searchsorted(inspection.rows, row))
-    fits = at < len(inspection.rows) and int(inspection.rows[at]) == row
+    index = int(np.searchsorted(inspection.rows, row))
+    fits = index < len(inspection.rows) and int(inspection.rows[index]) == row
     return NodeReport(
         name=cycle.table.names[row],
         fits=fits,
@@ -308,17 +308,17 @@ def _node(row: int, inspection: NodeInspection, framework: Framework, cycle: Cyc
             PluginRejection(rejection.plugin, list(rejection.reasons), rejection.is_final) for rejection in refusals
         ],
         scores=[
-            PluginScore(plugin, int(scores[at]), framework.weights.get(plugin) or 1)
+            PluginScore(plugin, int(scores[index]), framework.weights.get(plugin) or 1)
             for plugin, scores in inspection.scores.items()
         ]
         if fits
         else [],
-        total=int(inspection.total[at]) if fits else 0,
+        total=int(inspection.total[index]) if fits else 0,
     )
 
 
 def _message(inspection: NodeInspection, cycle: CycleState) -> str:
-    """Return the message of the event, which counts for each node the first plug-in that rejects it."""
+    """Return the message of the event, which counts for each node the first plugin that rejects it."""
     if not cycle.table.count:
         return NO_NODES
     codes = np.zeros(cycle.table.used, dtype=np.int32)

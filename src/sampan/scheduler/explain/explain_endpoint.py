@@ -65,7 +65,7 @@ class ExplainEndpoint:
 
     async def _explain(self, scheduler: Scheduler, pod: Pod, limit: int) -> EndpointResponse:
         try:
-            explanation = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
+            explanation = await explain(scheduler, pod, now=self._now(), max_nodes=limit)
         except PluginFailure as error:
             log.exception("cannot explain pod %s/%s", pod.metadata.namespace, pod.metadata.name)
             return _failure(500, str(error))

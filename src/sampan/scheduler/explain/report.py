@@ -52,7 +52,7 @@ class LastDecision(msgspec.Struct, omit_defaults=True):
     node: str = ""
     feasible: int = 0
     score: int = 0
-    """The weighted score of the node; plug-ins that cannot distinguish nodes may be left out."""
+    """The weighted score of the node; plugins that cannot distinguish nodes may be left out."""
     message: str = ""
     nominated: str = ""
 
@@ -78,7 +78,7 @@ class QueueState(msgspec.Struct, omit_defaults=True):
     since: float
     attempts: int = 0
     plugins: list[str] = []
-    """The plug-ins that rejected the pod; it is retried after an event that may change their result."""
+    """The plugins that rejected the pod; it is retried after an event that may change their result."""
     gate: str = ""
 
 
@@ -103,9 +103,9 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     """The number of nodes in the cluster; `nodes` may contain fewer."""
     feasible: int = 0
     filters: list[str] = []
-    """The filter plug-ins that were run, in their order."""
+    """The filter plugins that were run, in their order."""
     skipped: list[str] = []
-    """The plug-ins that skipped this pod."""
+    """The plugins that skipped this pod."""
     shortages: list[ResourceShortage] = []
     """The resources that nodes lack, each for the node that has most left of those that lack it."""
     nodes: list[NodeReport] = []

@@ -24,7 +24,7 @@ from sampan.scheduler.framework.framework import Framework, NominatedPods
 log = logging.getLogger(__name__)
 
 NAME = "Extender"
-"""The name that rejections by extenders have in place of the name of a plug-in."""
+"""The name that rejections by extenders have in place of the name of a plugin."""
 _HIGHEST = 10
 """The maximum score that an extender returns."""
 
@@ -124,7 +124,7 @@ class ExtenderChain:
     # -- explanations ------------------------------------------------------------------------------------------------
 
     async def evaluate(self, pod: Pod, nodes: Sequence[Node]) -> ExtenderResults:
-        """Return the results of each extender for nodes that pass all plug-ins; failures are recorded instead of
+        """Return the results of each extender for nodes that pass all plugins; failures are recorded instead of
         raised.
         """
         results = ExtenderResults()
@@ -174,7 +174,7 @@ class ExtenderChain:
         return victims
 
     async def bind(self, cycle: CycleState, node: str) -> Status | None:
-        """Bind the pod through an extender; return a SKIP status if binding is left to the plug-ins."""
+        """Bind the pod through an extender; return a SKIP status if binding is left to the plugins."""
         for extender in self._select_interested(cycle.pod, "bind_verb"):
             try:
                 await extender.bind(cycle.pod, node)
@@ -219,8 +219,8 @@ def _apply_filter_result(
     for name, reason in result.failed.items():
         if name not in result.unresolvable:
             rejected[name] = (reason, False)
-    kept = set(result.nodes or ())
-    return [node for node in nodes if node.metadata.name in kept]
+    node_names = set(result.nodes or ())
+    return [node for node in nodes if node.metadata.name in node_names]
 
 
 def _pods_of(cycle: CycleState, extender: str, node: str, uids: Sequence[str]) -> list[PodInfo]:

@@ -113,31 +113,31 @@ class _Extender(_StrictStruct):
 def read_extenders(values: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
     """Parse the extenders; raise `error` with the name of the invalid field."""
     path = FieldPath("extenders")
-    read = [_read(extender, path[at], error) for at, extender in enumerate(values)]
+    read = [_read(extender, path[index], error) for index, extender in enumerate(values)]
     errors = _check(read, path)
     if errors:
         raise error("; ".join(map(str, errors)))
-    return [_config_of(extender, path[at], error) for at, extender in enumerate(read)]
+    return [_config_of(extender, path[index], error) for index, extender in enumerate(read)]
 
 
 def _read(value: Any, path: FieldPath, error: Callable[[str], Exception]) -> _Extender:
     try:
         return msgspec.convert(value, _Extender)
     except msgspec.ValidationError as exception:
-        what, _, where = str(exception).rpartition(" - at `$")
-        raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {exception}") from None
+        problem, _, location = str(exception).rpartition(" - at `$")
+        raise error(f"{path}{location.rstrip('`')}: {problem}" if problem else f"{path}: {exception}") from None
 
 
 def _check(extenders: Sequence[_Extender], path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     managed: set[str] = set()
-    for at, extender in enumerate(extenders):
+    for index, extender in enumerate(extenders):
         if extender.prioritizeVerb and extender.weight <= 0:
             errors.append(
-                FieldError.invalid(path[at] / "weight", extender.weight, "must have a positive weight applied to it")
+                FieldError.invalid(path[index] / "weight", extender.weight, "must have a positive weight applied to it")
             )
         for number, resource in enumerate(extender.managedResources):
-            errors += _check_resource(resource.name, path[at] / "managedResources", number, managed)
+            errors += _check_resource(resource.name, path[index] / "managedResources", number, managed)
             managed.add(resource.name)
     binders = sum(bool(extender.bindVerb) for extender in extenders)
     if binders > 1:
@@ -146,13 +146,13 @@ def _check(extenders: Sequence[_Extender], path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _check_resource(name: str, path: FieldPath, number: int, known: set[str]) -> list[FieldError]:
-    where = path[number] / "name"
-    errors = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
+def _check_resource(name: str, path: FieldPath, number: int, used_names: set[str]) -> list[FieldError]:
+    name_path = path[number] / "name"
+    errors = [FieldError.invalid(name_path, name, message) for message in names.label_key(name)]
     if not errors and not names.is_extended_resource(name):
-        errors.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
-    if name in known:
-        errors.append(FieldError.invalid(where, name, "duplicate extender managed resource name"))
+        errors.append(FieldError.invalid(name_path, name, "is an invalid extended resource name"))
+    if name in used_names:
+        errors.append(FieldError.invalid(name_path, name, "duplicate extender managed resource name"))
     return errors
 
 

@@ -140,9 +140,9 @@ class HttpExtender:
         result: FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
         if result.error:
             raise ExtenderError(result.error)
-        known = {node.metadata.name for node in nodes}
+        node_names = {node.metadata.name for node in nodes}
         for name in result.nodes or ():
-            if name not in known:
+            if name not in node_names:
                 message = (
                     f'extender "{self.name}" claims a filtered node "{name}" which is not found in the input node list'
                 )

@@ -1,10 +1,10 @@
-"""The scheduling framework: the extension points of plug-ins and their runtime.
+"""The scheduling framework: the extension points of plugins and their runtime.
 
 The counterparts are `pkg/scheduler/framework` and `framework/runtime`. `extension_points` has the Protocols that a
-plug-in implements, `contract` and `cluster_event` what it exchanges with the framework; `framework`, `signature_cache`
-and `binding_points` run the plug-ins. A plug-in declares what its results depend on (`scope`), and the framework caches
-them until that changes. The framework adds the names of plug-ins to rejections and metrics; plug-ins never do. This
-package exports what a plug-in outside of the repository needs.
+plugin implements, `contract` and `cluster_event` what it exchanges with the framework; `framework`, `signature_cache`
+and `binding_points` run the plugins. A plugin declares what its results depend on (`scope`), and the framework caches
+them until that changes. The framework adds the names of plugins to rejections and metrics; plugins never do. This
+package exports what a plugin outside of the repository needs.
 """
 
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of, numbers_of

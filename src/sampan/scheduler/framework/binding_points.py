@@ -1,7 +1,7 @@
-"""The extension points after a node is selected, from Reserve on, with one runner for synchronous plug-ins and one for
+"""The extension points after a node is selected, from Reserve on, with one runner for synchronous plugins and one for
 asynchronous ones.
 
-An exception in a plug-in becomes an Error status, so that the pod releases its reservations and is retried.
+An exception in a plugin becomes an Error status, so that the pod releases its reservations and is retried.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class BindingPoints:
         self._rollback = [plugin for plugin in reversed(points.pre_bind) if isinstance(plugin, PreBindRollback)]
         self._pre_flights = [plugin for plugin in points.pre_bind if isinstance(plugin, PreBindPreFlight)]
         self._always_pre_binds = len(self._pre_flights) < len(points.pre_bind)
-        """Whether there is a PreBind plug-in that does not tell for which pods it has work to do."""
+        """Whether there is a PreBind plugin that does not tell for which pods it has work to do."""
 
     def reserve(self, cycle: CycleState, node: str) -> Status | None:
-        """Run the Reserve plug-ins; return None on success, otherwise undo the reservations and return the status."""
+        """Run the Reserve plugins; return None on success, otherwise undo the reservations and return the status."""
         with self._metrics.point("Reserve") as measured:
             for plugin in _applicable(self._points.reserve, cycle):
                 status = self._run("Reserve", plugin, plugin.reserve, cycle, node)
@@ -56,12 +56,12 @@ class BindingPoints:
                 self._run("Unreserve", plugin, plugin.unreserve, cycle, node)
 
     async def rollback_pre_bind(self, cycle: CycleState, node: str) -> None:
-        """Undo on the server what PreBind plug-ins wrote for a pod that is not bound."""
+        """Undo on the server what PreBind plugins wrote for a pod that is not bound."""
         for plugin in _applicable(self._rollback, cycle):
             await self._run_async("Unreserve", plugin, plugin.rollback_pre_bind, cycle, node)
 
     def permit(self, cycle: CycleState, node: str) -> tuple[Status | None, dict[str, float]]:
-        """Run the Permit plug-ins; return a rejection, or how many seconds each plug-in wants the pod to wait."""
+        """Run the Permit plugins; return a rejection, or how many seconds each plugin wants the pod to wait."""
         waits: dict[str, float] = {}
         with self._metrics.point("Permit") as measured:
             for plugin in self._points.permit:
@@ -75,7 +75,7 @@ class BindingPoints:
         return None, waits
 
     def has_pre_bind(self, cycle: CycleState, node: str) -> bool:
-        """Whether any PreBind plug-in has work to do for the pod; one without `has_pre_bind` is assumed to."""
+        """Whether any PreBind plugin has work to do for the pod; one without `has_pre_bind` is assumed to."""
         return self._always_pre_binds or any(
             _has_pre_bind(plugin, cycle, node) for plugin in _applicable(self._pre_flights, cycle)
         )
@@ -90,7 +90,7 @@ class BindingPoints:
         return None
 
     async def bind(self, cycle: CycleState, node: str) -> Status | None:
-        """Bind the pod through the first Bind plug-in that does not return SKIP."""
+        """Bind the pod through the first Bind plugin that does not return SKIP."""
         with self._metrics.point("Bind") as measured:
             for plugin in self._points.bind:
                 status = await self._run_async("Bind", plugin, plugin.bind, cycle, node)
@@ -100,7 +100,7 @@ class BindingPoints:
                     measured.code = status.code
                     return status
             measured.code = Code.ERROR
-        return Status(Code.ERROR, ("no plug-in binds pods",))
+        return Status(Code.ERROR, ("no plugin binds pods",))
 
     def post_bind(self, cycle: CycleState, node: str) -> None:
         if self._points.post_bind:
@@ -148,7 +148,7 @@ class BindingPoints:
 
 
 def _applicable(plugins: Sequence[P], cycle: CycleState) -> Iterator[P]:
-    """Return the plug-ins that have something to do for pods with this signature."""
+    """Return the plugins that have something to do for pods with this signature."""
     return (plugin for plugin in plugins if plugin.name not in cycle.inapplicable)
 
 
@@ -161,7 +161,7 @@ def _has_pre_bind(plugin: PreBindPreFlight, cycle: CycleState, node: str) -> boo
 
 
 def _add_plugin_to_status(point: str, plugin: SchedulerPlugin, status: Status) -> Status:
-    """Return the status with the name of the plug-in; an error also gets the extension point."""
+    """Return the status with the name of the plugin; an error also gets the extension point."""
     if status.code is Code.ERROR:
         status = replace(status, reasons=(f'running {point} plugin "{plugin.name}": {status.message}',))
     return replace(status, plugin=plugin.name)

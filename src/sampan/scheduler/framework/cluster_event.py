@@ -83,12 +83,12 @@ EventSubscriber = Callable[[ClusterEvent, ChangedObject, ChangedObject], object]
 
 
 class ClusterEventPublisher:
-    """Passes cluster events that plug-ins observe to the scheduling queue."""
+    """Passes cluster events that plugins observe to the scheduling queue."""
 
     def __init__(self) -> None:
         self._subscribers: list[EventSubscriber] = []
         self._reported: set[EventResource] = set()
-        """Resources whose informer events are published already, for all plug-ins."""
+        """Resources whose informer events are published already, for all plugins."""
 
     def subscribe(self, subscriber: EventSubscriber) -> None:
         self._subscribers.append(subscriber)

@@ -1,4 +1,4 @@
-"""The types that plug-ins and the framework exchange: statuses and results, and the state of a cycle.
+"""The types that plugins and the framework exchange: statuses and results, and the state of a cycle.
 
 The counterpart is `pkg/scheduler/framework/interface.go`. The extension points themselves are in `extension_points`.
 """
@@ -21,7 +21,7 @@ MAX_SCORE = 100
 
 
 class PluginScope(IntEnum):
-    """The part of the cluster on which the results of a plug-in's filter and score depend, besides the pod's signature.
+    """The part of the cluster on which the results of a plugin's filter and score depend, besides the pod's signature.
 
     The narrower the scope is, the longer the framework can cache the results.
     """
@@ -49,7 +49,7 @@ class Status:
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
-    """The name of the plug-in, set by the framework."""
+    """The name of the plugin, set by the framework."""
     wait_s: float = 0
 
     @property
@@ -124,9 +124,9 @@ class CycleState:
     ) -> None:
         self.info, self.table, self.rejections, self.filters, self.now = info, table, rejections, filters, now
         self.memo: dict[str, Any] = {}
-        """State that plug-ins keep between extension points, keyed by plug-in name."""
+        """State that plugins keep between extension points, keyed by plugin name."""
         self.inapplicable: frozenset[str] = frozenset()
-        """The plug-ins that have nothing to do for pods with this signature."""
+        """The plugins that have nothing to do for pods with this signature."""
 
     @property
     def pod(self) -> Pod:

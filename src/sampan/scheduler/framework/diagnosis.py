@@ -49,10 +49,10 @@ class Diagnosis:
     """The rejection code of each row; 0 also for rows without a node."""
     rejections: RejectionTable = field(default_factory=RejectionTable)
     pre_filter: str = ""
-    """The message of a PreFilter plug-in that rejected the pod."""
+    """The message of a PreFilter plugin that rejected the pod."""
     post_filter: str = ""
     plugins: set[str] = field(default_factory=set)
-    """The plug-ins that rejected nodes or the pod as a whole."""
+    """The plugins that rejected nodes or the pod as a whole."""
 
     def count_rejections(self) -> list[tuple[NodeRejection, int]]:
         numbers, counts = np.unique(self.codes, return_counts=True)

@@ -1,6 +1,6 @@
-"""The extension points of the scheduling framework as Protocols, and the plug-ins of a profile at each of them.
+"""The extension points of the scheduling framework as Protocols, and the plugins of a profile at each of them.
 
-A plug-in is a class that takes a `Handle`, has a `name` and a `scope`, and implements the Protocols that it needs.
+A plugin is a class that takes a `Handle`, has a `name` and a `scope`, and implements the Protocols that it needs.
 Which ones it implements is determined once, when a profile is created; a method whose name is nearly that of an
 extension point is reported then. `filter` and `score` receive rows of the node table as a slice or an array of row
 numbers and operate on the columns of `cycle.table`. The counterpart is `pkg/scheduler/framework/interface.go`.
@@ -29,11 +29,11 @@ from sampan.scheduler.framework.diagnosis import Diagnosis
 
 
 class MisspeltExtensionPoint(ValueError):
-    """A plug-in has a method whose name is nearly that of an extension point."""
+    """A plugin has a method whose name is nearly that of an extension point."""
 
 
 class SchedulerPlugin(Protocol):
-    """The attributes that every plug-in has."""
+    """The attributes that every plugin has."""
 
     name: str
     scope: PluginScope
@@ -52,7 +52,7 @@ class PreEnqueuePlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class QueueSortPlugin(SchedulerPlugin, Protocol):
     def sort_key(self, info: PodInfo, since: float) -> tuple[float, ...]:
-        """Return the sort key of a pod that has been in the queue since this monotonic time; one plug-in per scheduler.
+        """Return the sort key of a pod that has been in the queue since this monotonic time; one plugin per scheduler.
 
         Kubernetes compares two pods (`Less`); a key makes the queue a heap of tuples.
         """
@@ -62,9 +62,9 @@ class QueueSortPlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class EnqueueExtensions(SchedulerPlugin, Protocol):
     def events_to_register(self) -> QueueingHints:
-        """Return the events that may make a pod schedulable after this plug-in has rejected it.
+        """Return the events that may make a pod schedulable after this plugin has rejected it.
 
-        Pods that were rejected by a plug-in without this method are retried on every event.
+        Pods that were rejected by a plugin without this method are retried on every event.
         """
         ...
 
@@ -92,9 +92,9 @@ class PreparePlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class SignatureCondition(SchedulerPlugin, Protocol):
     def applies_to(self, signature: PodSignature) -> bool:
-        """Return whether the plug-in has anything to do for pods with this signature.
+        """Return whether the plugin has anything to do for pods with this signature.
 
-        It is called once per signature. A plug-in that does not apply is left out of PreFilter and of all later points
+        It is called once per signature. A plugin that does not apply is left out of PreFilter and of all later points
         of the cycle except Score and PostFilter.
         """
         ...
@@ -134,7 +134,7 @@ class PreScorePlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class ScorePlugin(SchedulerPlugin, Protocol):
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
-        """Return the score of each row: from 0 to 100, or any number if the plug-in implements `normalize`."""
+        """Return the score of each row: from 0 to 100, or any number if the plugin implements `normalize`."""
         ...
 
 
@@ -158,7 +158,7 @@ class ReservePlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class UnreservePlugin(SchedulerPlugin, Protocol):
     def unreserve(self, cycle: CycleState, node: str) -> None:
-        """Undo `reserve`; called for every Reserve plug-in, also for those whose `reserve` has not run."""
+        """Undo `reserve`; called for every Reserve plugin, also for those whose `reserve` has not run."""
         ...
 
 
@@ -193,7 +193,7 @@ class PreBindRollback(PreBindPlugin, Protocol):
 @runtime_checkable
 class BindPlugin(SchedulerPlugin, Protocol):
     async def bind(self, cycle: CycleState, node: str) -> Status | None:
-        """Bind the pod to the node; SKIP leaves it to the next plug-in."""
+        """Bind the pod to the node; SKIP leaves it to the next plugin."""
         ...
 
 
@@ -237,7 +237,7 @@ METHODS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionPoints:
-    """The plug-ins of a profile at each extension point, in the order in which they run."""
+    """The plugins of a profile at each extension point, in the order in which they run."""
 
     pre_enqueue: tuple[PreEnqueuePlugin, ...]
     queue_sort: tuple[QueueSortPlugin, ...]
@@ -254,9 +254,9 @@ class ExtensionPoints:
 
     @classmethod
     def resolve(cls, enabled: Callable[[str], Sequence[SchedulerPlugin]]) -> ExtensionPoints:
-        """Take, at each extension point, those of the enabled plug-ins that implement it.
+        """Take, at each extension point, those of the enabled plugins that implement it.
 
-        `enabled` returns the plug-ins that are enabled at the extension point of this name in the configuration.
+        `enabled` returns the plugins that are enabled at the extension point of this name in the configuration.
         """
         return cls(
             pre_enqueue=tuple(plugin for plugin in enabled("preEnqueue") if isinstance(plugin, PreEnqueuePlugin)),
@@ -274,12 +274,12 @@ class ExtensionPoints:
         )
 
     def get_plugins_at(self, point: str) -> Sequence[SchedulerPlugin]:
-        """Return the plug-ins at the extension point of this name in the configuration."""
+        """Return the plugins at the extension point of this name in the configuration."""
         plugins: Sequence[SchedulerPlugin] = getattr(self, POINTS[point])
         return plugins
 
     def plugins(self) -> list[SchedulerPlugin]:
-        """Return every plug-in once, in the order of the extension points."""
+        """Return every plugin once, in the order of the extension points."""
         by_name = {plugin.name: plugin for point in POINTS for plugin in self.get_plugins_at(point)}
         return list(by_name.values())
 
@@ -295,11 +295,13 @@ POINTS: Mapping[str, str] = {
 def check_spelling(plugin: SchedulerPlugin) -> None:
     """Raise MisspeltExtensionPoint if a method of the plugin looks like a misspelt extension point, or like a misspelt
     method of a base class of the framework."""
-    known = METHODS.union(*(_public_methods(base) for base in type(plugin).__mro__ if base.__module__ in _BASE_MODULES))
+    method_names = METHODS.union(
+        *(_public_methods(base) for base in type(plugin).__mro__ if base.__module__ in _BASE_MODULES)
+    )
     for method in _public_methods(type(plugin)):
-        if method not in known and (similar := get_close_matches(method, known, n=1, cutoff=0.8)):
+        if method not in method_names and (similar := get_close_matches(method, method_names, n=1, cutoff=0.8)):
             raise MisspeltExtensionPoint(
-                f"plug-in {plugin.name!r} has a method {method!r}, which is not an extension point; "
+                f"plugin {plugin.name!r} has a method {method!r}, which is not an extension point; "
                 f"did you mean {similar[0]!r}?"
             )
 

@@ -1,4 +1,4 @@
-"""The framework of one profile: its plug-ins in their order, and how they select a node for a pod."""
+"""The framework of one profile: its plugins in their order, and how they select a node for a pod."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class RoundRobin:
         self._last = -1
 
     def pick(self, rows: NDArray[np.intp]) -> int:
-        at = int(np.searchsorted(rows, self._last, side="right"))
-        self._last = int(rows[at] if at < len(rows) else rows[0])
+        index = int(np.searchsorted(rows, self._last, side="right"))
+        self._last = int(rows[index] if index < len(rows) else rows[0])
         return self._last
 
 
@@ -71,7 +71,7 @@ TieBreaker = RoundRobin | SeededRandom
 
 
 class Framework:
-    """The plug-ins of one profile, which select a node for a pod (compare `frameworkImpl` in `framework/runtime`)."""
+    """The plugins of one profile, which select a node for a pod (compare `frameworkImpl` in `framework/runtime`)."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Framework:
         return None
 
     async def prepare(self, cycle: CycleState) -> None:
-        """Run the long-running preparations of plug-ins, to be awaited before `select_node`."""
+        """Run the long-running preparations of plugins, to be awaited before `select_node`."""
         for plugin in self._prepare:
             work = plugin.prepare(cycle)
             if work is not None:
@@ -206,9 +206,9 @@ class Framework:
     def _feasible_rows(self, cycle: CycleState, rows: NDArray[np.intp], nominated: NominatedPods) -> NDArray[np.intp]:
         ok = self.codes(cycle, rows) == 0
         pods_by_row = dict(nominated)
-        for at, row in enumerate(rows):
-            if ok[at] and int(row) in pods_by_row:
-                ok[at] = self.fits_with(cycle, int(row), pods_by_row[int(row)])
+        for index, row in enumerate(rows):
+            if ok[index] and int(row) in pods_by_row:
+                ok[index] = self.fits_with(cycle, int(row), pods_by_row[int(row)])
         feasible: NDArray[np.intp] = rows[ok]
         return feasible
 
@@ -255,7 +255,9 @@ class Framework:
 
     def fits_with_nominated(self, cycle: CycleState, row: int, nominated: NominatedPods) -> bool:
         """Whether the pod fits the node now, and still does with the pods that are nominated to it."""
-        return self.fits(cycle, row) and all(self.fits_with(cycle, at, pods) for at, pods in nominated if at == row)
+        return self.fits(cycle, row) and all(
+            self.fits_with(cycle, position, pods) for position, pods in nominated if position == row
+        )
 
     def fits_with(self, cycle: CycleState, row: int, pods: Sequence[PodInfo]) -> bool:
         """Whether the pod fits the node with these pods on it."""
@@ -267,7 +269,7 @@ class Framework:
     # -- filters in their order --------------------------------------------------------------------------------------
 
     def codes(self, cycle: CycleState, rows: Rows, *, again: bool = False) -> Codes:
-        """Return, for each row, the code of the first plug-in that rejects it.
+        """Return, for each row, the code of the first plugin that rejects it.
 
         `again` is set if the table changed since the cycle started, so that PreFilter has to run again.
         """
@@ -353,7 +355,7 @@ class Framework:
     def _pre_filter(
         self, cycle: CycleState, cached: SignatureCache
     ) -> tuple[Status | None, frozenset[str] | None, set[str]]:
-        """Run the PreFilter plug-ins. Return the rejection or None, the names of the only nodes to consider or None for
+        """Run the PreFilter plugins. Return the rejection or None, the names of the only nodes to consider or None for
         all nodes, and the names of the filters to skip."""
         skipped, node_names = cached.skipped, cached.node_names
         restricting = set(cached.restricting)
@@ -378,7 +380,7 @@ class Framework:
     # -- PostFilter --------------------------------------------------------------------------------------------------
 
     async def post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
-        """Return the result of the first plug-in that succeeds, otherwise the messages of all of them."""
+        """Return the result of the first plugin that succeeds, otherwise the messages of all of them."""
         with self.metrics.point("PostFilter") as outcome:
             result = await self._post_filter(cycle, diagnosis)
             outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE

@@ -1,4 +1,4 @@
-"""The handle: what the constructor of a plug-in receives."""
+"""The handle: what the constructor of a plugin receives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _publish_nothing(info: PodInfo, type: str, reason: str, action: str, note: s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """The object that the constructor of a plug-in receives (compare `framework.Handle`)."""
+    """The object that the constructor of a plugin receives (compare `framework.Handle`)."""
 
     table: NodeTable
     clock: Clock
@@ -40,11 +40,11 @@ class Handle:
     client: Client
     nominator: Nominator
     waiting: WaitingPods
-    """Pods that wait in Permit; plug-ins allow or reject them here."""
+    """Pods that wait in Permit; plugins allow or reject them here."""
     cluster_events: ClusterEventPublisher
     """Receives changes that may make pending pods schedulable."""
     args: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments of the plug-in from the configuration."""
+    """The arguments of the plugin from the configuration."""
     scheduler_name: str = ""
     extenders: ExtenderChain | None = None
     """The extenders of the scheduler."""
@@ -59,7 +59,7 @@ class Handle:
         return informer
 
     def share(self, type: type[T], make: Callable[[], T]) -> T:
-        """Return the object of this type that the plug-ins of all profiles share; the first call makes it."""
+        """Return the object of this type that the plugins of all profiles share; the first call makes it."""
         if type not in self._shared:
             self._shared[type] = make()
         shared = self._shared[type]

@@ -1,6 +1,6 @@
-"""Durations of plug-ins by extension point, recorded by the framework so that plug-ins do not have to.
+"""Durations of plugins by extension point, recorded by the framework so that plugins do not have to.
 
-PostFilter and the points from Reserve on are always measured. The plug-ins of a scheduling cycle are many and fast:
+PostFilter and the points from Reserve on are always measured. The plugins of a scheduling cycle are many and fast:
 they are measured in one of `SAMPLE_INTERVAL` cycles, in which their methods are wrapped; the other cycles have no
 overhead.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLE_INTERVAL = 32
 _COUNTED_POINTS = ("PreFilter", "Filter", "PreScore", "Score")
-"""Points whose plug-in evaluations are counted; each evaluation in a measured cycle counts `SAMPLE_INTERVAL` times."""
+"""Points whose plugin evaluations are counted; each evaluation in a measured cycle counts `SAMPLE_INTERVAL` times."""
 
 
 class MeasuredStatus:
@@ -43,7 +43,7 @@ class _Timer:
         self._start = time.perf_counter()
         return self._status
 
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         if self._observe is not None:
             code = self._status.code if kind is None else Code.ERROR
             self._observe(code.value, time.perf_counter() - self._start)
@@ -55,11 +55,11 @@ class PointMetrics:
         self._cycles = 0
 
     def point(self, name: str) -> _Timer:
-        """Time all plug-ins of an extension point."""
+        """Time all plugins of an extension point."""
         return _Timer(None if self._metrics is None else partial(self._observe_point, name))
 
     def plugin(self, point: str, name: str) -> _Timer:
-        """Time one plug-in at an extension point."""
+        """Time one plugin at an extension point."""
         return _Timer(None if self._metrics is None else partial(self._observe_plugin, point, name))
 
     def _observe_point(self, point: str, status: str, seconds: float) -> None:
@@ -79,7 +79,7 @@ class PointMetrics:
 
     @contextmanager
     def measure_methods(self, methods: Sequence[SampledMethod]) -> Iterator[None]:
-        """Wrap the plug-ins' methods for the duration of the block, which must not await."""
+        """Wrap the plugins' methods for the duration of the block, which must not await."""
         spent: dict[str, float] = {}
         undo = [
             _wrap(plugin, method, self._time_method(getattr(plugin, method), point, plugin.name, spent))
@@ -118,7 +118,7 @@ class PointMetrics:
 
 
 class SampledMethod(NamedTuple):
-    """A method of a plug-in that runs in the scheduling cycle."""
+    """A method of a plugin that runs in the scheduling cycle."""
 
     point: str
     """The extension point as named in metrics."""
@@ -127,7 +127,7 @@ class SampledMethod(NamedTuple):
 
 
 def sampled_methods(points: ExtensionPoints) -> list[SampledMethod]:
-    """Return the methods to measure; a plug-in without instance attributes is left out: it cannot be wrapped."""
+    """Return the methods to measure; a plugin without instance attributes is left out: it cannot be wrapped."""
     normalizing = [plugin for plugin in points.score if isinstance(plugin, ScoreExtensions)]
     methods = [
         *(SampledMethod("PreFilter", plugin, "pre_filter") for plugin in points.pre_filter),

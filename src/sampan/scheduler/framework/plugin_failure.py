@@ -21,8 +21,8 @@ def find_plugin_failure(error: Exception, plugin_name: Callable[[object], str]) 
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if name := plugin_name(frame.f_locals.get("self")):
             code = frame.f_code
-            where = f"{os.path.basename(code.co_filename)}:{line}"
-            return PluginFailure(f"plugin {name!r} failed in {code.co_name} ({where}): {describe(error)}")
+            source_line = f"{os.path.basename(code.co_filename)}:{line}"
+            return PluginFailure(f"plugin {name!r} failed in {code.co_name} ({source_line}): {describe(error)}")
     return None
 
 

@@ -1,4 +1,4 @@
-"""A base class for plug-ins that evaluate one node at a time: simpler to write, slower to run."""
+"""A base class for plugins that evaluate one node at a time: simpler to write, slower to run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NodeView:
 
 
 class ScalarPlugin:
-    """Base class for plug-ins: set `name` and override `filter_node`, `score_node` or both.
+    """Base class for plugins: set `name` and override `filter_node`, `score_node` or both.
 
     `filter_node(pod, node)` returns why the pod does not fit the node, or "" if it does. `score_node(pod, node)`
     returns 0 to 100.

@@ -1,7 +1,7 @@
 """Cached per-node results for pods with equal signatures, recomputed only for nodes that change.
 
-`total` holds for every row the weighted scores of the plug-ins whose scope is a single node, or INFEASIBLE where one of
-them rejects the node. Plug-ins with PluginScope.CLUSTER run for every pod.
+`total` holds for every row the weighted scores of the plugins whose scope is a single node, or INFEASIBLE where one of
+them rejects the node. Plugins with PluginScope.CLUSTER run for every pod.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ INFEASIBLE = -(1 << 40)
 
 
 class LocalFilter(NamedTuple):
-    """A Filter plug-in whose results depend on one node only, and its PreFilter."""
+    """A Filter plugin whose results depend on one node only, and its PreFilter."""
 
     plugin: FilterPlugin
     pre_filter: PreFilterPlugin | None
 
 
 class Scorer(NamedTuple):
-    """A Score plug-in with its weight and the optional extension points of scoring that it implements."""
+    """A Score plugin with its weight and the optional extension points of scoring that it implements."""
 
     plugin: ScorePlugin
     weight: int
@@ -50,7 +50,7 @@ class Scorer(NamedTuple):
         )
 
     def is_skipped(self, cycle: CycleState, rows: Rows) -> bool:
-        """Run PreScore and return whether it omits the plug-in for this pod."""
+        """Run PreScore and return whether it omits the plugin for this pod."""
         status = None if self.pre_score is None else self.pre_score.pre_score(cycle, rows)
         return status is not None and status.code is Code.SKIP
 
@@ -65,15 +65,15 @@ class SignatureCache:
     ) -> None:
         """Run PreFilter and PreScore of `filters` and `scorers`, none of which has PluginScope.CLUSTER."""
         self.inapplicable = frozenset(plugin.name for plugin in conditions if not plugin.applies_to(cycle.signature))
-        """The plug-ins that have nothing to do for such pods."""
+        """The plugins that have nothing to do for such pods."""
         self.node_names: frozenset[str] | None = None
         """The only nodes to consider; None for all nodes."""
         self.restricting: set[str] = set()
-        """The plug-ins that restricted the nodes."""
+        """The plugins that restricted the nodes."""
         self.rejection: Status | None = None
         """The PreFilter status that rejects such pods on every node."""
         self.skipped: set[str] = set(self.inapplicable)
-        """Filter plug-ins that skip such pods."""
+        """Filter plugins that skip such pods."""
         for _, pre_filter in filters:
             if pre_filter is not None and pre_filter.name not in self.inapplicable:
                 self._apply_pre_filter(pre_filter.name, pre_filter.pre_filter(cycle))

@@ -1,4 +1,4 @@
-"""Pods with a node that are not bound yet, because plug-ins delay them in Permit or prepare them in PreBind.
+"""Pods with a node that are not bound yet, because plugins delay them in Permit or prepare them in PreBind.
 
 Until it is bound, a pod can be preempted in memory, without deleting anything.
 """
@@ -29,7 +29,7 @@ class WaitingPod:
     def __init__(self, info: PodInfo, node: str, waits: Mapping[str, float]) -> None:
         self.info, self.node = info, node
         self.pending = set(waits)
-        """The plug-ins that have not allowed the pod yet."""
+        """The plugins that have not allowed the pod yet."""
         self.timeout_s = min(min(waits.values(), default=0.0), _MAX_WAIT_S)
         self._result: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
 
@@ -45,7 +45,7 @@ class WaitingPod:
         return self._finish(Status(Code.ERROR, ("waiting on permit for pod: preempted",), plugin))
 
     async def wait(self, clock: Clock) -> Status | None:
-        """Wait for the plug-ins; return None when all have allowed the pod, otherwise the rejection."""
+        """Wait for the plugins; return None when all have allowed the pod, otherwise the rejection."""
         plugin = next(iter(sorted(self.pending)), "")
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(clock.sleep(self.timeout_s))

@@ -1,5 +1,5 @@
-"""The in-tree plug-ins, one file each (compare `pkg/scheduler/framework/plugins`), listed in `registry`.
+"""The in-tree plugins, one file each (compare `pkg/scheduler/framework/plugins`), listed in `registry`.
 
-A plug-in uses the node table and the pod, never another plug-in. What several plug-ins need is in `scheduler/cache`,
-`scheduler/volumes`, `scheduler/devices` and `resource_allocation`. Every plug-in has a scalar oracle in its tests.
+A plugin uses the node table and the pod, never another plugin. What several plugins need is in `scheduler/cache`,
+`scheduler/volumes`, `scheduler/devices` and `resource_allocation`. Every plugin has a scalar oracle in its tests.
 """

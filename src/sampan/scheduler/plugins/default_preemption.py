@@ -1,7 +1,7 @@
 """DefaultPreemption: finds a node that would fit the pod if pods of lower priority were evicted from it.
 
 The search works on the node table itself: it removes pods from a row, runs the filters and adds the pods again. The
-plug-in evicts nothing; the scheduler acts on its result.
+plugin evicts nothing; the scheduler acts on its result.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class DefaultPreemption:
         """Return the message without candidates; nodes that were not examined count as not helped by preemption."""
         table = cycle.table
         codes = codes.copy()
-        rest = table.valid[: len(codes)] & (codes == 0)
-        codes[rest] = cycle.reject(self.name, NOT_HELPFUL, is_final=True)
+        fitting_rows = table.valid[: len(codes)] & (codes == 0)
+        codes[fitting_rows] = cycle.reject(self.name, NOT_HELPFUL, is_final=True)
         return Diagnosis(count=table.count, codes=codes, rejections=cycle.rejections).message
 
 
@@ -153,8 +153,8 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
         for info in lower:
             table.remove_pod(info.uid, node)
             off[info.uid] = info
-        kept = [pods for at, pods in cycle.memo.get("nominated", ()) if at == row]
-        ahead = kept[0] if kept else []
+        nominated = [pods for position, pods in cycle.memo.get("nominated", ()) if position == row]
+        ahead = nominated[0] if nominated else []
         code = _code(cycle, row, ahead)
         if code:
             return code
@@ -198,10 +198,10 @@ def split_by_budget(
     others: list[PodInfo] = []
     for info in pods:
         is_violated = False
-        for at, budget in enumerate(budgets):
+        for index, budget in enumerate(budgets):
             if _protects(budget, info.pod):
-                remaining[at] -= 1
-                is_violated = is_violated or remaining[at] < 0
+                remaining[index] -= 1
+                is_violated = is_violated or remaining[index] < 0
         (violating if is_violated else others).append(info)
     return violating, others
 

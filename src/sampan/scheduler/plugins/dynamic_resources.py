@@ -90,9 +90,9 @@ class DynamicResources:
             inventory.allocated_devices,
         )
         self._table, self._clock, self._publish_event = handle.table, handle.clock, handle.publish_event
-        most_steps = int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S)
+        max_steps = int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S)
         self._worker = WorkerThread("sampan-device-selectors")
-        self._allocator = PodAllocator(table=handle.table, inventory=inventory, most_steps=most_steps)
+        self._allocator = PodAllocator(table=handle.table, inventory=inventory, max_steps=max_steps)
         self._writes = ClaimWriter(
             client=handle.client,
             clock=handle.clock,
@@ -174,11 +174,11 @@ class DynamicResources:
         self, cycle: CycleState, state: PodClaimState, claim: ResourceClaim, rows: NDArray[np.intp], codes: Codes
     ) -> None:
         """Reject the nodes that cannot use the devices allocated to the claim."""
-        where = claim.status.allocation.nodeSelector if claim.status.allocation is not None else None
+        node_selector = claim.status.allocation.nodeSelector if claim.status.allocation is not None else None
         if has_failed(claim, self._clock.now(), self._binding_s):
             far = codes == 0
-        elif where is not None:
-            far = (codes == 0) & ~matches_any(self._table, where.nodeSelectorTerms or (), rows)
+        elif node_selector is not None:
+            far = (codes == 0) & ~matches_any(self._table, node_selector.nodeSelectorTerms or (), rows)
         else:
             return
         if far.any():
@@ -254,13 +254,13 @@ class DynamicResources:
     async def pre_bind(self, cycle: CycleState, node: str) -> Status | None:
         """Write allocations and reservations to the claims and wait until the devices are ready."""
         state: PodClaimState | None = cycle.memo.get(self.name)
-        if state is None:  # PreBind runs for another plug-in
+        if state is None:  # PreBind runs for another plugin
             return None
         try:
-            for at, claim in enumerate(state.claims):
+            for index, claim in enumerate(state.claims):
                 if not is_reserved_for(claim, cycle.pod):
                     allocations = state.allocations.get(claim.metadata.uid)
-                    state.claims[at] = await self._writes.bind(claim, allocations, cycle.pod)
+                    state.claims[index] = await self._writes.bind(claim, allocations, cycle.pod)
             if state.extended_claim is not None:
                 await self._bind_extended_claim(state, cycle.pod)
             if any(has_binding_conditions(claim) for claim in state.written):

@@ -39,11 +39,11 @@ class ImageLocality:
             if sizes:
                 scaled = int(next(iter(sizes.values())) * (len(sizes) / table.count))
                 total += to_dense(dict.fromkeys(sizes, scaled), table.used)[rows]
-        most = _MAX_CONTAINER_THRESHOLD_BYTES * (len(spec.initContainers) + len(spec.containers or ()))
+        maximum = _MAX_CONTAINER_THRESHOLD_BYTES * (len(spec.initContainers) + len(spec.containers or ()))
         return (
             MAX_SCORE
-            * (np.clip(total, _MIN_THRESHOLD_BYTES, most) - _MIN_THRESHOLD_BYTES)
-            // (most - _MIN_THRESHOLD_BYTES)
+            * (np.clip(total, _MIN_THRESHOLD_BYTES, maximum) - _MIN_THRESHOLD_BYTES)
+            // (maximum - _MIN_THRESHOLD_BYTES)
         )
 
 

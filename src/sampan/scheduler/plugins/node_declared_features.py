@@ -30,7 +30,9 @@ class NodeDeclaredFeatures:
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         features = cycle.signature.parse_once(self.name, declared_features)
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        lacking = [at for at, row in enumerate(numbers_of(rows)) if not _has(cycle.table.nodes[int(row)], features)]
+        lacking = [
+            index for index, row in enumerate(numbers_of(rows)) if not _has(cycle.table.nodes[int(row)], features)
+        ]
         codes[lacking] = cycle.reject(self.name, REASON, is_final=True)
         return codes
 

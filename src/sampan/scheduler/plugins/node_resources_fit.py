@@ -77,9 +77,9 @@ class NodeResourcesFit:
         ]
         final = np.zeros(count_of(rows), dtype=np.bool_)
         for name, amount in self._list_checked_requests(cycle.signature):
-            at = table.resource(name)
-            allocatable = table.allocatable[at, rows]
-            lacks, never = amount > allocatable - table.requested[at, rows], amount > allocatable
+            position = table.resource(name)
+            allocatable = table.allocatable[position, rows]
+            lacks, never = amount > allocatable - table.requested[position, rows], amount > allocatable
             if name in table.device_resources:  # DynamicResources decides about nodes without the resource
                 lacks, never = lacks & (allocatable > 0), never & (allocatable > 0)
             short.append((f"Insufficient {name}", lacks))
@@ -149,7 +149,7 @@ def _codes(cycle: CycleState, plugin: str, short: list[tuple[str, Any]], final: 
 
 def _strategy(strategy: ScoringStrategy) -> Strategy:
     if strategy.requestedToCapacityRatio is not None:
-        return RequestedToCapacity([(at.utilization, at.score) for at in strategy.requestedToCapacityRatio.shape])
+        return RequestedToCapacity([(path.utilization, path.score) for path in strategy.requestedToCapacityRatio.shape])
     return score_most_allocated if strategy.type == "MostAllocated" else score_least_allocated
 
 

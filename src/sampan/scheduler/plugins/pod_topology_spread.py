@@ -156,8 +156,8 @@ class PodTopologySpread:
             constraint = spread.constraint
             codes = spread.column.codes[rows]
             itself = int(constraint.selector.matches(labels))
-            most = constraint.max_skew + spread.global_minimum() - itself
-            row_codes[spread.look_up_counts(codes) > most] = cycle.reject(self.name, REASON)
+            maximum = constraint.max_skew + spread.global_minimum() - itself
+            row_codes[spread.look_up_counts(codes) > maximum] = cycle.reject(self.name, REASON)
             row_codes[codes == MISSING] = cycle.reject(self.name, REASON_LABEL, is_final=True)
         return row_codes
 
@@ -182,8 +182,10 @@ class PodTopologySpread:
         counted = scores[~ignored]
         if not len(counted):
             return np.zeros_like(scores)
-        least, most = int(counted.min()), max(0, int(counted.max()))
-        normalized = np.full_like(scores, MAX_SCORE) if most == 0 else MAX_SCORE * (most + least - scores) // most
+        minimum, maximum = int(counted.min()), max(0, int(counted.max()))
+        normalized = (
+            np.full_like(scores, MAX_SCORE) if maximum == 0 else MAX_SCORE * (maximum + minimum - scores) // maximum
+        )
         normalized[ignored] = 0
         return normalized
 

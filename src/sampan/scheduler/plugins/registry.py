@@ -1,4 +1,4 @@
-"""The registry of plug-ins, and the profiles that are made of them (compare `framework/plugins/registry.go`)."""
+"""The registry of plugins, and the profiles that are made of them (compare `framework/plugins/registry.go`)."""
 
 from __future__ import annotations
 
@@ -49,36 +49,36 @@ PLUGINS: Mapping[str, str] = {
     "NodeDeclaredFeatures": f"{_PACKAGE}.node_declared_features:NodeDeclaredFeatures",
     **classic.PLUGINS,
 }
-"""The in-tree plug-ins by name, as `module:Class`."""
+"""The in-tree plugins by name, as `module:Class`."""
 
 ENTRY_POINTS = "sampan.scheduler.plugins"
-"""The entry point group in which installed packages provide plug-ins."""
+"""The entry point group in which installed packages provide plugins."""
 
 
 class UnknownSchedulerPlugin(ValueError):
-    """An unknown plug-in; the message names it."""
+    """An unknown plugin; the message names it."""
 
 
 def load(name: str) -> PluginFactory:
-    """Return the class of a plug-in: an in-tree plug-in, an installed one, or `module:Class`."""
-    where = PLUGINS.get(name, name if ":" in name else "")
-    if where:
-        module, _, attribute = where.partition(":")
+    """Return the class of a plugin: an in-tree plugin, an installed one, or `module:Class`."""
+    module_path = PLUGINS.get(name, name if ":" in name else "")
+    if module_path:
+        module, _, attribute = module_path.partition(":")
         try:
             factory: PluginFactory = getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as error:
-            raise UnknownSchedulerPlugin(f"plug-in {name!r} cannot be loaded: {error}") from error
+            raise UnknownSchedulerPlugin(f"plugin {name!r} cannot be loaded: {error}") from error
         except Exception as error:
             raise PluginFailure(f"plugin {name!r} cannot be loaded: {describe(error)}") from error
         return factory
     for point in entry_points(group=ENTRY_POINTS, name=name):
         loaded: PluginFactory = point.load()
         return loaded
-    raise UnknownSchedulerPlugin(f"there is no plug-in {name!r}")
+    raise UnknownSchedulerPlugin(f"there is no plugin {name!r}")
 
 
 def preload() -> None:
-    """Import the modules of the default plug-ins; to be called in a thread before the event loop needs them.
+    """Import the modules of the default plugins; to be called in a thread before the event loop needs them.
 
     Without it, numpy would import `numpy.ma` in the middle of the first scheduling cycle.
     """
@@ -92,7 +92,7 @@ def make_framework(
 ) -> Framework:
     """Create the framework of a profile.
 
-    Plug-ins that are enabled at a specific extension point run before those that are enabled at all points.
+    Plugins that are enabled at a specific extension point run before those that are enabled at all points.
     """
     instances: dict[str, SchedulerPlugin] = {}
     weights: dict[str, int] = {}
@@ -131,9 +131,9 @@ def _check(config: ProfileConfig, points: ExtensionPoints) -> None:
             if enabled.name not in names:
                 raise ArgumentError(f"plugin {enabled.name!r} does not extend {point} plugin")
     if len(points.queue_sort) != 1:
-        raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
+        raise ArgumentError(f"profile {config.scheduler_name}: exactly one plugin sorts the queue")
     if not points.bind:
-        raise ArgumentError(f"profile {config.scheduler_name}: at least one plug-in must bind")
+        raise ArgumentError(f"profile {config.scheduler_name}: at least one plugin must bind")
 
 
 def _name_instance(value: object, choice: PluginChoice) -> str:

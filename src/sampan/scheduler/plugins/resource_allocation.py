@@ -81,14 +81,14 @@ class RequestedToCapacity:
         ratio = np.where(amounts.requested > amounts.allocatable, 100, amounts.requested * 100 // capacity)
         return self._line(ratio)
 
-    def _line(self, at: Ints) -> Ints:
+    def _line(self, index: Ints) -> Ints:
         points = self._points
-        scores: Ints = np.full_like(at, points[-1][1])
+        scores: Ints = np.full_like(index, points[-1][1])
         for (left, low), (right, high) in reversed(list(pairwise(points))):
-            step = (high - low) * (at - left)
+            step = (high - low) * (index - left)
             inner = low + _divide_toward_zero(step, right - left)
-            scores = np.where(at <= right, inner, scores)
-        return np.where(at <= points[0][0], points[0][1], scores)
+            scores = np.where(index <= right, inner, scores)
+        return np.where(index <= points[0][0], points[0][1], scores)
 
 
 def _divide_toward_zero(number: Ints, divisor: int) -> Ints:
@@ -148,12 +148,12 @@ def requested_and_allocatable(
 
     Both are zero for an extended resource that the pod does not request.
     """
-    at = table.resource(name)
-    allocatable: Ints = table.allocatable[at, rows]
-    if nonzero and at in (CPU_INDEX, MEMORY_INDEX):
-        index = 0 if at == CPU_INDEX else 1
+    position = table.resource(name)
+    allocatable: Ints = table.allocatable[position, rows]
+    if nonzero and position in (CPU_INDEX, MEMORY_INDEX):
+        index = 0 if position == CPU_INDEX else 1
         return table.nonzero[index, rows] + signature.nonzero[index], allocatable
     request = signature.requests.get(name, 0)
     if not request and "/" in name:
         return np.zeros_like(allocatable), np.zeros_like(allocatable)
-    return table.requested[at, rows] + request, allocatable
+    return table.requested[position, rows] + request, allocatable

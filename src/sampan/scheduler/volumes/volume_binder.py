@@ -195,8 +195,8 @@ class SchedulerVolumeBinder:
         if row is None:
             raise VolumeBindingFailed(f'failed to get node "{node}": node "{node}" not found')
         if not can_access(self._table, volume, np.array([row], dtype=np.intp))[0]:
-            what = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node}"'
-            raise VolumeBindingFailed(f"{what}: no matching NodeSelectorTerms")
+            mismatch = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node}"'
+            raise VolumeBindingFailed(f"{mismatch}: no matching NodeSelectorTerms")
 
     def _on_object_changed(self, old: Any, new: Any) -> None:
         for event in self._waiting:

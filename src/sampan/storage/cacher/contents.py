@@ -72,8 +72,8 @@ class FieldIndexes:
 
 
 class LabelIndexes:
-    def __init__(self, *, most: int = 16) -> None:
-        self._most = most
+    def __init__(self, *, maximum: int = 16) -> None:
+        self._maximum = maximum
         self._indexes: dict[str, ValueIndex] = {}
         """Indexes by label, most recently used last."""
 
@@ -92,7 +92,7 @@ class LabelIndexes:
         index = self._indexes.pop(label, None)
         if index is None:
             index = _build_index(label, items)
-            if len(self._indexes) >= self._most:
+            if len(self._indexes) >= self._maximum:
                 del self._indexes[next(iter(self._indexes))]
         self._indexes[label] = index
         return index.keys(value)
@@ -120,7 +120,7 @@ class CacheContents:
         self.items: dict[str, CacheItem] = {}
         self.bytes = 0
         self.keys = KeySpace(shape)
-        self._fields = FieldIndexes([at for at, field in enumerate(shape.fields) if field.indexed])
+        self._fields = FieldIndexes([index for index, field in enumerate(shape.fields) if field.indexed])
         self._labels = LabelIndexes()
 
     def put(self, new: CacheItem, old: CacheItem | None) -> None:
@@ -215,12 +215,12 @@ class PastContents:
         """Yield the keys of the past and the current state, in order."""
         scope = self._contents.shape.scope(namespace)
         deleted = [key for key in self._deleted if key >= start and key.startswith(scope)]
-        at = 0
+        position = 0
         for block in self._contents.keys.blocks(namespace, start):
-            end = bisect_left(deleted, block[-1], lo=at)
-            yield sorted(deleted[at:end] + block) if end > at else block
-            at = end
-        yield deleted[at:]
+            end = bisect_left(deleted, block[-1], lo=position)
+            yield sorted(deleted[position:end] + block) if end > position else block
+            position = end
+        yield deleted[position:]
 
 
 class _PastItems(dict[str, CacheItem | None]):

@@ -35,13 +35,13 @@ def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -
     """
     if not (is_clean and value.startswith(head) and value.startswith(_METADATA, len(head))):
         return _rearrange_fields(value, revision, head)
-    at = len(head) + len(_METADATA)
-    rest = value[at:]
-    if rest[-1] != _BRACE:
-        rest = rest.rstrip()
-    if rest[0] == _BRACE:
-        return head, b'"metadata":{"resourceVersion":"%d"' % revision + rest
-    return head, b'"metadata":{"resourceVersion":"%d",' % revision + rest
+    path = len(head) + len(_METADATA)
+    remainder = value[path:]
+    if remainder[-1] != _BRACE:
+        remainder = remainder.rstrip()
+    if remainder[0] == _BRACE:
+        return head, b'"metadata":{"resourceVersion":"%d"' % revision + remainder
+    return head, b'"metadata":{"resourceVersion":"%d",' % revision + remainder
 
 
 def replace_version(body: bytes, old: int, new: int) -> bytes:
@@ -170,8 +170,8 @@ def _require_decrypted(key: str, value: bytes) -> bytes:
 
 def _key_of(value: bytes) -> str:
     """Return the provider and the name of the key that the value was encrypted with."""
-    provider, _, rest = value[len(_ENCRYPTED) :].partition(b":v1:")
-    name, colon, _ = rest.partition(b":")
+    provider, _, remainder = value[len(_ENCRYPTED) :].partition(b":v1:")
+    name, colon, _ = remainder.partition(b":")
     return f"{provider.decode()} key {name.decode()!r}" if colon and len(name) < 256 else "an unknown provider"
 
 

@@ -33,41 +33,41 @@ class SortedKeys:
         if not self._blocks:
             self._blocks, self._lasts = [[key]], [key]
             return
-        at = min(bisect_left(self._lasts, key), len(self._lasts) - 1)
-        block = self._blocks[at]
+        index = min(bisect_left(self._lasts, key), len(self._lasts) - 1)
+        block = self._blocks[index]
         insort(block, key)
-        self._lasts[at] = block[-1]
+        self._lasts[index] = block[-1]
         if len(block) > 2 * self._BLOCK:
-            self._blocks[at : at + 1] = [block[: self._BLOCK], block[self._BLOCK :]]
-            self._lasts.insert(at, block[self._BLOCK - 1])
+            self._blocks[index : index + 1] = [block[: self._BLOCK], block[self._BLOCK :]]
+            self._lasts.insert(index, block[self._BLOCK - 1])
 
     def remove(self, key: str) -> None:
         """Remove a key that is present."""
-        at = bisect_left(self._lasts, key)
-        block = self._blocks[at]
+        index = bisect_left(self._lasts, key)
+        block = self._blocks[index]
         del block[bisect_left(block, key)]
         self._size -= 1
         if block:
-            self._lasts[at] = block[-1]
+            self._lasts[index] = block[-1]
         else:
-            del self._blocks[at], self._lasts[at]
+            del self._blocks[index], self._lasts[index]
 
     def blocks(self, start: str = "") -> Iterator[list[str]]:
         """Yield the keys from `start` on in lists, which must not be modified and are valid until the next change."""
-        at = bisect_left(self._lasts, start)
-        if at == len(self._blocks):
+        index = bisect_left(self._lasts, start)
+        if index == len(self._blocks):
             return
-        first = self._blocks[at]
+        first = self._blocks[index]
         cut = bisect_left(first, start)
         yield first[cut:] if cut else first
-        yield from self._blocks[at + 1 :]
+        yield from self._blocks[index + 1 :]
 
     def count(self, start: str = "") -> int:
         """Return the number of keys from `start` on."""
-        at = bisect_left(self._lasts, start)
-        if at == len(self._blocks):
+        index = bisect_left(self._lasts, start)
+        if index == len(self._blocks):
             return 0
-        before = sum(map(len, self._blocks[:at])) + bisect_left(self._blocks[at], start)
+        before = sum(map(len, self._blocks[:index])) + bisect_left(self._blocks[index], start)
         return self._size - before
 
     def get_last(self) -> str:

@@ -123,9 +123,9 @@ def decode_continue(token: str, scope: str) -> ContinueToken:
 
 def _decode_base64(token: str) -> bytes:
     illegal = re.search(r"[^A-Za-z0-9_-]", token.replace("\r", "").replace("\n", ""))
-    at = illegal.start() if illegal else len(token) - 1 if len(token) % 4 == 1 else None
-    if at is not None:
-        raise _invalid_token(f": illegal base64 data at input byte {at}")
+    position = illegal.start() if illegal else len(token) - 1 if len(token) % 4 == 1 else None
+    if position is not None:
+        raise _invalid_token(f": illegal base64 data at input byte {position}")
     try:
         return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except binascii.Error as error:

@@ -128,10 +128,12 @@ class FieldExtractor:
         return labels, like if fields == like else fields, version is not _EMPTY_RAW
 
     def _texts(self, values: list[Scalar]) -> tuple[str, ...]:
-        at = iter(values)
+        position = iter(values)
         return tuple(
             [
-                _text(next(at), default) if count == 1 else _pick_first_set([next(at) for _ in range(count)], default)
+                _text(next(position), default)
+                if count == 1
+                else _pick_first_set([next(position) for _ in range(count)], default)
                 for count, default in self._plan
             ]
         )

@@ -97,18 +97,18 @@ async def list_from_store(
     matcher = ItemMatcher(query.selection, shape)
     limit = query.page_size
     items: list[CacheItem] = []
-    at = start
+    position = start
     while True:
-        got = await _range(backend, shape, query, start, at, revision)
+        got = await _range(backend, shape, query, start, position, revision)
         revision = got.revision
         matching, is_full = _select_items(got.entries, maker, matcher, limit - len(items) if limit else 0)
         items += matching
         if is_full or not got.remaining:
             break
-        at = got.entries[-1].key + "\0"
-    rest = got.remaining + sum([entry.key > items[-1].key for entry in got.entries]) if is_full else 0
-    selected = SelectedItems(items, has_more=rest > 0)
-    return _page(shape, query, selected, revision, rest if rest and matcher.is_whole else None)
+        position = got.entries[-1].key + "\0"
+    remainder = got.remaining + sum([entry.key > items[-1].key for entry in got.entries]) if is_full else 0
+    selected = SelectedItems(items, has_more=remainder > 0)
+    return _page(shape, query, selected, revision, remainder if remainder and matcher.is_whole else None)
 
 
 def _page(
@@ -121,11 +121,11 @@ def _page(
 
 
 async def _range(
-    backend: Backend, shape: CachedResource, query: ListQuery, start: str, at: str, revision: int
+    backend: Backend, shape: CachedResource, query: ListQuery, start: str, path: str, revision: int
 ) -> StorePage:
     scope = shape.scope(query.selection.namespace)
     try:
-        return await backend.range(scope, start=at, limit=_STORE_PAGE, revision=revision)
+        return await backend.range(scope, start=path, limit=_STORE_PAGE, revision=revision)
     except Compacted:
         if not query.continue_token:
             raise VersionExpired.for_list() from None

@@ -127,7 +127,7 @@ class WatcherRoutes:
         return self._everything, ""
 
     def _drop_empty(self) -> None:
-        for position in [at for at, table in self._fields.items() if not table]:
+        for position in [offset for offset, table in self._fields.items() if not table]:
             del self._fields[position]
         for label in [label for label, table in self._labels.items() if not table]:
             del self._labels[label]

@@ -83,16 +83,20 @@ def parse(value: Any) -> EncryptionRules:
     if not isinstance(value, Mapping) or (value.get("apiVersion"), value.get("kind")) != (_VERSION, _KIND):
         raise EncryptionConfigError(f"want kind {_KIND} of apiVersion {_VERSION}")
     _check_fields(value, ("apiVersion", "kind", "resources"), "")
-    return EncryptionRules([_rule(rule, f"resources[{at}]") for at, rule in enumerate(_list(value, "resources", ""))])
+    return EncryptionRules(
+        [_rule(rule, f"resources[{index}]") for index, rule in enumerate(_list(value, "resources", ""))]
+    )
 
 
 def _rule(value: Any, path: str) -> _EncryptionRule:
     _check_fields(value, ("resources", "providers"), path)
     names = _list(value, "resources", path)
-    resources = tuple(_resource(name, f"{path}.resources[{at}]") for at, name in enumerate(names))
+    resources = tuple(_resource(name, f"{path}.resources[{index}]") for index, name in enumerate(names))
     _check_overlap(resources, f"{path}.resources")
     providers = _list(value, "providers", path)
-    keys = [key for at, provider in enumerate(providers) for key in _provider(provider, f"{path}.providers[{at}]")]
+    keys = [
+        key for index, provider in enumerate(providers) for key in _provider(provider, f"{path}.providers[{index}]")
+    ]
     return _EncryptionRule(resources, ValueTransformer(keys))
 
 
@@ -134,7 +138,7 @@ def _provider(value: Any, path: str) -> list[EncryptionKey]:
         raise EncryptionConfigError(f"{path}.kms: not supported; want identity, {', '.join(CIPHERS)}")
     path = f"{path}.{name}"
     _check_fields(settings, ("keys",), path)
-    return [_key(name, entry, f"{path}.keys[{at}]") for at, entry in enumerate(_list(settings, "keys", path))]
+    return [_key(name, entry, f"{path}.keys[{index}]") for index, entry in enumerate(_list(settings, "keys", path))]
 
 
 def _key(provider: str, value: Any, path: str) -> EncryptionKey:

@@ -209,12 +209,12 @@ class RevisionLog:
         self.compacted = max(self.compacted, end)
         return end >= revision
 
-    def vacuum_step(self, least: int = VACUUM_STEP_PAGES, worth: float = _WORTH_VACUUMING) -> bool:
+    def vacuum_step(self, minimum: int = VACUUM_STEP_PAGES, worth: float = _WORTH_VACUUMING) -> bool:
         """Release part of the free pages to the file system; return True if no more are worth releasing.
 
-        That is the case with fewer free pages than `least`, or than the fraction `worth` of the file.
+        That is the case with fewer free pages than `minimum`, or than the fraction `worth` of the file.
         """
-        return self._transaction(lambda connection: self._shrink(connection, least, worth))
+        return self._transaction(lambda connection: self._shrink(connection, minimum, worth))
 
     def truncate(self) -> None:
         """Checkpoint the write-ahead log into the file and truncate it, if no reader prevents it."""
@@ -360,10 +360,10 @@ class RevisionLog:
         connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'compacted'", (end,))
         return end
 
-    def _shrink(self, connection: SqliteConnection, least: int, worth: float) -> bool:
+    def _shrink(self, connection: SqliteConnection, minimum: int, worth: float) -> bool:
         [pages] = connection.execute("PRAGMA page_count").fetchone()
         [free] = connection.execute("PRAGMA freelist_count").fetchone()
-        if free < least or free < pages * worth:
+        if free < minimum or free < pages * worth:
             return True
         # One by one: sqlite3 steps such a statement only once, whatever number is passed.
         for _ in range(min(free, VACUUM_STEP_PAGES)):

@@ -18,11 +18,11 @@ async def reads_of_compacted_revisions_are_rejected(subject: BackendSubject) -> 
             assert caught.error.compacted >= revisions[3]
             with raises(Compacted):
                 await backend.range(subject.root, revision=old)
-        for i, kept in enumerate(revisions[3:], 3):
-            entry, _ = await backend.get(key, revision=kept)
+        for i, revision in enumerate(revisions[3:], 3):
+            entry, _ = await backend.get(key, revision=revision)
             assert entry is not None
             assert entry.value == str(i).encode()
-            page = await backend.range(subject.root, revision=kept)
+            page = await backend.range(subject.root, revision=revision)
             assert [listed.value for listed in page.entries] == [str(i).encode()]
 
 

@@ -33,20 +33,20 @@ async def key_expires_after_its_ttl(subject: BackendSubject) -> None:
 async def rewriting_a_key_replaces_its_ttl(subject: BackendSubject) -> None:
     """A put without a TTL makes the key permanent, and a put with a longer TTL extends its life. A deleted and newly
     created key does not inherit the old TTL."""
-    kept, longer, recreated, going = (
+    same_ttl, longer, recreated, going = (
         subject.key(f"events/{name}") for name in ("kept", "longer", "recreated", "going")
     )
     async with subject.open() as backend:
-        for key in (kept, longer, recreated, going):
+        for key in (same_ttl, longer, recreated, going):
             await backend.put(key, b"1", ttl_s=_TTL_S)
-        await backend.put(kept, b"2")
+        await backend.put(same_ttl, b"2")
         await backend.put(longer, b"2", ttl_s=60)
         await backend.delete(recreated)
         await backend.put(recreated, b"2", expected=0)
         passing = asyncio.ensure_future(subject.advance(_TTL_S + _SLACK_S))
         await _wait_for_deletion(backend, going)
         await passing
-        for key in (kept, longer, recreated):
+        for key in (same_ttl, longer, recreated):
             entry, _ = await backend.get(key)
             assert entry is not None, f"{key} is gone"
             assert entry.value == b"2"

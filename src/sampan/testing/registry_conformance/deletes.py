@@ -36,10 +36,10 @@ async def finalizers_cannot_be_added_during_deletion(api: Api) -> None:
     reply = await api.merge("a", {"metadata": {"finalizers": [WAIT, "example.com/more"]}})
     assert reply.code == 422, reply.value
     assert "no new finalizers can be added" in reply.message, reply.value
-    kept = await api.merge("a", {"metadata": {"labels": {"l": "1"}}})
-    assert kept.code == 200, kept.value
-    assert kept.value["metadata"]["labels"] == {"l": "1"}, kept.value
-    assert kept.value["metadata"]["deletionTimestamp"]
+    changed = await api.merge("a", {"metadata": {"labels": {"l": "1"}}})
+    assert changed.code == 200, changed.value
+    assert changed.value["metadata"]["labels"] == {"l": "1"}, changed.value
+    assert changed.value["metadata"]["deletionTimestamp"]
 
 
 async def deletion_timestamp_cannot_be_removed(api: Api) -> None:

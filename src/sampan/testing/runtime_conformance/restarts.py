@@ -17,7 +17,7 @@ async def containers_survive_a_restart_of_the_kubelet(subject: Subject) -> None:
     """Running containers continue, those that exited in the meantime have their exit codes, and no log line is lost."""
     async with open_bench(subject, keeps=True) as old:
         pod = await old.sandbox("runs", "ended", "ends", "later")
-        kept = await old.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.1; done", "runs")
+        container = await old.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.1; done", "runs")
         await old.start(pod, "exit 3", "ended")
         await old.start(pod, "sleep 1.2; echo last words; exit 4", "ends")
         await old.wait_for_exit(pod, "ended")
@@ -28,7 +28,7 @@ async def containers_survive_a_restart_of_the_kubelet(subject: Subject) -> None:
         new.runtime.adopt(pod)
         after = new.runtime.pod_report(pod)
         assert (after.is_sandbox_ready, after.ips) == (True, before.ips)
-        assert (new.report(pod, "runs").id, new.report(pod, "runs").state) == (kept, contract.RUNNING)
+        assert (new.report(pod, "runs").id, new.report(pod, "runs").state) == (container, contract.RUNNING)
         assert new.report(pod, "ended").exit_code == 3
         assert (await new.wait_for_exit(pod, "ends")).exit_code == 4
         await wait_until(lambda: new.log(pod, "ends") == ["last words"], "the last line of the log is lost")

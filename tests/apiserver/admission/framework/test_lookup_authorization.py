@@ -1,4 +1,4 @@
-"""Admission plug-ins that require permissions besides the one for the write itself, on a server with RBAC."""
+"""Admission plugins that require permissions besides the one for the write itself, on a server with RBAC."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

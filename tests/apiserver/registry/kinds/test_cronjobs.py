@@ -10,7 +10,7 @@ from sampan.apiserver.registry.kinds import cronjobs
 from tests.apiserver.registry.kind_rules import NOW, Rules, template
 
 JOB = {"spec": {"template": template({"restartPolicy": "Never"})}}
-RULES = Rules(cronjobs.BEHAVIOUR, CronJob, {"schedule": "1 * * * *", "jobTemplate": JOB})
+RULES = Rules(cronjobs.BEHAVIOR, CronJob, {"schedule": "1 * * * *", "jobTemplate": JOB})
 USE_ZONE = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
 
 

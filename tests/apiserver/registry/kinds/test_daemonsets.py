@@ -9,7 +9,7 @@ from sampan.apiserver.registry.kinds import daemonsets
 from sampan.machinery.errors import ApiError
 from tests.apiserver.registry.kind_rules import LABELS, Rules, template
 
-RULES = Rules(daemonsets.BEHAVIOUR, DaemonSet, {"selector": {"matchLabels": LABELS}, "template": template()})
+RULES = Rules(daemonsets.BEHAVIOR, DaemonSet, {"selector": {"matchLabels": LABELS}, "template": template()})
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 AT = "spec.updateStrategy.rollingUpdate"
 

@@ -10,8 +10,8 @@ from sampan.machinery.errors import ApiError
 from tests.apiserver.registry.kind_rules import LABELS, NOW, Rules, template
 
 SPEC = {"selector": {"matchLabels": LABELS}, "template": template()}
-RULES = Rules(deployments.BEHAVIOUR, Deployment, SPEC)
-REPLICA_SET_RULES = Rules(replicasets.BEHAVIOUR, ReplicaSet, SPEC)
+RULES = Rules(deployments.BEHAVIOR, Deployment, SPEC)
+REPLICA_SET_RULES = Rules(replicasets.BEHAVIOR, ReplicaSet, SPEC)
 ROLLBACK = "deprecated.deployment.rollback.to"
 PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "

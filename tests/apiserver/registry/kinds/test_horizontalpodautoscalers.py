@@ -9,7 +9,7 @@ from sampan.apiserver.registry.kinds import horizontalpodautoscalers
 from tests.apiserver.registry.kind_rules import Rules
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
-RULES = Rules(horizontalpodautoscalers.BEHAVIOUR, HorizontalPodAutoscaler, {"scaleTargetRef": TARGET, "maxReplicas": 5})
+RULES = Rules(horizontalpodautoscalers.BEHAVIOR, HorizontalPodAutoscaler, {"scaleTargetRef": TARGET, "maxReplicas": 5})
 AVERAGE = {"type": "AverageValue", "averageValue": "5"}
 
 

@@ -11,7 +11,7 @@ from sampan.apiserver.registry.kinds import jobs
 from tests.apiserver.registry.kind_rules import LABELS, NOW, UID, Rules, template
 
 NEVER_RESTART = {"restartPolicy": "Never"}
-RULES = Rules(jobs.BEHAVIOUR, Job, {"template": {"spec": template(NEVER_RESTART)["spec"]}})
+RULES = Rules(jobs.BEHAVIOR, Job, {"template": {"spec": template(NEVER_RESTART)["spec"]}})
 GENERATED = {
     "batch.kubernetes.io/controller-uid": UID,
     "batch.kubernetes.io/job-name": "a",
@@ -379,7 +379,7 @@ def test_warnings() -> None:
         "spec",
         "spec.template.spec.terminationGracePeriodSeconds",
     ]
-    strategy = jobs.BEHAVIOUR.strategy
+    strategy = jobs.BEHAVIOR.strategy
     ctx: Any = None
     assert [text[:26] for text in strategy.delete_warnings(ctx, DeleteOptions())] == ["child pods are preserved b"]
     assert list(strategy.delete_warnings(ctx, DeleteOptions(propagation_policy="Orphan"))) == []

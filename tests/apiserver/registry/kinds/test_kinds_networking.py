@@ -13,7 +13,7 @@ from tests.apiserver.validation_errors import errors_of_new, named_object
 NETWORKING = "/apis/networking.k8s.io/v1"
 INGRESSES, POLICIES = f"{NETWORKING}/namespaces/ns/ingresses", f"{NETWORKING}/namespaces/ns/networkpolicies"
 CLASSES = f"{NETWORKING}/ingressclasses"
-POLICY_RULES = Rules(networkpolicies.BEHAVIOUR, NetworkPolicy, {})
+POLICY_RULES = Rules(networkpolicies.BEHAVIOR, NetworkPolicy, {})
 BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "

@@ -9,7 +9,7 @@ from sampan.apiserver.registry.kinds import persistentvolumeclaims
 from tests.apiserver.registry.kind_rules import Rules
 
 RULES = Rules(
-    persistentvolumeclaims.BEHAVIOUR,
+    persistentvolumeclaims.BEHAVIOR,
     PersistentVolumeClaim,
     {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 )

@@ -10,7 +10,7 @@ from tests.apiserver.registry.kind_rules import Rules
 
 BASE = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
 HOST = {"hostPath": {"path": "/x"}}
-RULES = Rules(persistentvolumes.BEHAVIOUR, PersistentVolume, BASE)
+RULES = Rules(persistentvolumes.BEHAVIOR, PersistentVolume, BASE)
 AFFINITY = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "Exists"}]}]}}
 TOO_LONG = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "

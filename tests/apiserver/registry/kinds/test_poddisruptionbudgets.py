@@ -10,7 +10,7 @@ from sampan.apiserver.registry.kinds import poddisruptionbudgets
 from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.registry.kind_rules import NOW, Rules
 
-RULES = Rules(poddisruptionbudgets.BEHAVIOUR, PodDisruptionBudget, {"minAvailable": 1})
+RULES = Rules(poddisruptionbudgets.BEHAVIOR, PodDisruptionBudget, {"minAvailable": 1})
 EMPTY_SELECTOR_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 INVALID_SELECTOR = {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["no good"]}]}}
 CONDITION = {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": format_time(NOW)}
@@ -47,7 +47,7 @@ def test_generation_counts_spec_changes_and_update_requires_resource_version() -
     old = RULES.create()
     new, _ = RULES.update(old, {"minAvailable": "50%"})
     assert (old.metadata.generation, new.metadata.generation) == (1, 2)
-    assert not poddisruptionbudgets.BEHAVIOUR.strategy.allow_unconditional_update
+    assert not poddisruptionbudgets.BEHAVIOR.strategy.allow_unconditional_update
 
 
 @pytest.mark.parametrize(

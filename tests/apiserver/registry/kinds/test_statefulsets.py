@@ -8,7 +8,7 @@ from sampan.api.types.apps_v1 import StatefulSet
 from sampan.apiserver.registry.kinds import statefulsets
 from tests.apiserver.registry.kind_rules import LABELS, Rules, template
 
-RULES = Rules(statefulsets.BEHAVIOUR, StatefulSet, {"selector": {"matchLabels": LABELS}, "template": template()})
+RULES = Rules(statefulsets.BEHAVIOR, StatefulSet, {"selector": {"matchLabels": LABELS}, "template": template()})
 IMMUTABLE_ERROR = "spec: Forbidden: updates to statefulset spec for fields other than"
 
 

@@ -11,7 +11,7 @@ from sampan.api.types.storagemigration_v1beta1 import (
     StorageVersionMigrationSpec,
     StorageVersionMigrationStatus,
 )
-from sampan.apiserver.registry.kinds.storageversionmigrations import BEHAVIOUR
+from sampan.apiserver.registry.kinds.storageversionmigrations import BEHAVIOR
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.registry.strategy_services import StrategyServices
 from sampan.apiserver.request.call import UserInfo
@@ -32,13 +32,13 @@ def _migration(resource: str = "widgets", version: str = "", **conditions: str) 
 
 
 def _status_errors(new: StorageVersionMigration, old: StorageVersionMigration) -> list[str]:
-    view = BEHAVIOUR.view("status")
+    view = BEHAVIOR.view("status")
     assert view is not None
     return [f"{error.field}: {error.detail}" for error in view.validate_update(CTX, new, old)]
 
 
 def test_the_resource_is_required_and_cannot_change() -> None:
-    strategy = BEHAVIOUR.strategy
+    strategy = BEHAVIOR.strategy
     (missing,) = strategy.validate_create(CTX, _migration(""))
     assert str(missing) == "spec.resource.resource: Required value: resource is required"
     (changed,) = strategy.validate_update(CTX, _migration("others"), _migration())

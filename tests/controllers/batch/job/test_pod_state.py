@@ -1,4 +1,4 @@
-"""The pods of a job: completion indexes, finish times, and the back-off in which failed pods are replaced."""
+"""The pods of a job: completion indexes, finish times, and the backoff in which failed pods are replaced."""
 
 import pytest
 from hypothesis import given

@@ -17,13 +17,13 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 IN_DEFAULT = Selection(namespace="default")
 
 
-def template(*, restart: str = "Never", run: str = "1s", code: str = "0", **behaviour: str) -> dict[str, Any]:
-    """Return a template of pods that run for a time and exit with a code; `behaviour` has further annotations for the
+def template(*, restart: str = "Never", run: str = "1s", code: str = "0", **behavior: str) -> dict[str, Any]:
+    """Return a template of pods that run for a time and exit with a code; `behavior` has further annotations for the
     hollow runtime."""
     pod_annotations = {
         "run": run,
         "exit-code": code,
-        **{key.replace("_", "-"): value for key, value in behaviour.items()},
+        **{key.replace("_", "-"): value for key, value in behavior.items()},
     }
     annotations = {f"hollow.sampan.dev/{key}": value for key, value in pod_annotations.items()}
     spec = {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}
@@ -101,5 +101,5 @@ def write_stages(path: Path, codes: dict[str, tuple[str, int]]) -> Path:
 
 
 def bare() -> dict[str, Any]:
-    """Return a template that leaves the behaviour of pods to the stage file."""
+    """Return a template that leaves the behavior of pods to the stage file."""
     return {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}

@@ -24,8 +24,8 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 async def set_image(c: ReplicaCluster, name: str, image: str, **annotations: Any) -> None:
-    behaviour = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
-    pods = {"metadata": {"annotations": behaviour}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    behavior = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
+    pods = {"metadata": {"annotations": behavior}, "spec": {"containers": [{"name": "c", "image": image}]}}
     await c.for_kind(Deployment).patch(name, {"spec": {"template": pods}}, "default")
 
 

@@ -299,8 +299,8 @@ def test_success_policy_with_pending_indexes(rule: dict[str, object], tmp_path: 
         running = [pod for pod in await c.list_pods() if _is_running(pod)]
         assert running == []
 
-    behaviours = {f"{INDEX}!=0": ("forever", 0), f"{INDEX}=0": ("1s", 0)}
-    run_scenario(scenario, write_stages(tmp_path, behaviours))
+    behaviors = {f"{INDEX}!=0": ("forever", 0), f"{INDEX}=0": ("1s", 0)}
+    run_scenario(scenario, write_stages(tmp_path, behaviors))
 
 
 def _is_running(pod: Pod) -> bool:

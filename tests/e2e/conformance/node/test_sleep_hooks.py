@@ -101,11 +101,11 @@ async def test_post_start_sleep(node: RealNode) -> None:
         hooked = container(script=STOPS_AT_ONCE, **sleep_hook(seconds, "postStart"))
         await create_pod(node, hooked, name=name, terminationGracePeriodSeconds=30)
     pod, zero = await wait_until_ready(node), await wait_until_ready(node, "zero")
-    for ready, least_s in ((pod, 2), (zero, 0)):
+    for ready, min_s in ((pod, 2), (zero, 0)):
         running = container_status(ready).state.running
         assert running is not None
         since = next(value.lastTransitionTime for value in ready.status.conditions if value.type == "Ready")
-        assert times.parse_time(since or "") - times.parse_time(running.startedAt or "") >= least_s
+        assert times.parse_time(since or "") - times.parse_time(running.startedAt or "") >= min_s
 
 
 @concurrent_scenario

@@ -43,7 +43,7 @@ def local_config(request: pytest.FixtureRequest, tmp_path: Path) -> AgentConfig:
     """The configuration of the kubelet of a node of `sampan up`, and of one that joined a cluster."""
     if request.param == "join":
         record = JoinRecord(server="https://127.0.0.1:6443", node="machine-b")
-        node = JoinedNode(where=ClusterDir(tmp_path), name="b", record=record, on_ready=lambda note: None)
+        node = JoinedNode(directory=ClusterDir(tmp_path), name="b", record=record, on_ready=lambda note: None)
         return node._agent_config(["192.0.2.1"])
     place = NodeAttachment(
         node="node-0", directory=tmp_path / "node-0", namespace=NetworkNamespace(), addresses=["192.0.2.1"]

@@ -37,7 +37,7 @@ async def localhost(
     namespace: NetworkNamespace, *nodes: ProxiedNode
 ) -> AsyncIterator[tuple[LocalhostPorts, RecordedEvents]]:
     events = RecordedEvents()
-    async with LocalhostPorts(namespace=namespace, events=events, where="this machine") as ports:
+    async with LocalhostPorts(namespace=namespace, events=events, place="this machine") as ports:
         for node in nodes:
             await node.sync()
             ports.add(node.ports)

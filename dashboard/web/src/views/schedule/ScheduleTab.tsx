@@ -1,4 +1,4 @@
-/** Why a pod is where it is, or why it is nowhere: each node against each plug-in of the scheduler. */
+/** Why a pod is where it is, or why it is nowhere: each node against each plugin of the scheduler. */
 import { useState } from "preact/hooks";
 import { cluster } from "../../app/http";
 import { catalog } from "../../app/i18n";
@@ -23,7 +23,7 @@ const t = catalog({
   gated: ["Held by a scheduling gate: {gate}", "被调度门控阻止：{gate}"],
   retried: ["Tried again when an event concerns {plugins}.", "当事件涉及 {plugins} 时重试。"],
   foreign: ["Only the scheduler “{scheduler}” can place this pod; it cannot be asked here.", "只有调度器“{scheduler}”能放置该 Pod，此处无法查询。"],
-  all: ["Show plug-ins that reject no node and those that score all nodes alike", "显示未拒绝任何节点以及打分相同的插件"],
+  all: ["Show plugins that reject no node and those that score all nodes alike", "显示未拒绝任何节点以及打分相同的插件"],
   node: ["Node", "节点"],
   filters: ["Filters", "过滤"],
   scores: ["Scores (score × weight)", "打分（分数 × 权重）"],
@@ -37,7 +37,7 @@ const t = catalog({
   lacks: ["What it lacks", "缺少什么"],
   ended: ["The pod has ended or is being deleted: there is nothing to schedule.", "Pod 已结束或正在删除，无需调度。"],
   unknown: ["No scheduler can be asked", "没有可查询的调度器"],
-  skipped: ["Plug-ins that did not apply: {plugins}", "不适用的插件：{plugins}"],
+  skipped: ["Plugins that did not apply: {plugins}", "不适用的插件：{plugins}"],
   again: ["Shown as if it were scheduled again now.", "按现在重新调度的情况显示。"],
   more: ["{n} more nodes are not shown.", "另有 {n} 个节点未显示。"],
 });

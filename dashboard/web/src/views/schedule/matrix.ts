@@ -1,4 +1,4 @@
-/** The scheduling decision as a matrix of nodes and plug-ins. */
+/** The scheduling decision as a matrix of nodes and plugins. */
 
 export interface Explanation {
   readonly scheduler: string;
@@ -43,7 +43,7 @@ export interface FilterCell {
 export interface ScoreColumn {
   readonly plugin: string;
   readonly weight: number;
-  /** All nodes have the same score, so that the plug-in decides nothing. */
+  /** All nodes have the same score, so that the plugin decides nothing. */
   readonly isSame: boolean;
   readonly most: number;
 }

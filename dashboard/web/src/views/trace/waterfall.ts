@@ -11,7 +11,7 @@ export interface TraceStep {
   readonly parts?: readonly TracePart[];
 }
 
-/** A part of a step, such as an admission plug-in or webhook. */
+/** A part of a step, such as an admission plugin or webhook. */
 export interface TracePart {
   readonly name: string;
   readonly startSeconds: number;

@@ -136,45 +136,45 @@ class Encoder:
             self._compile(plan)
         return encode_delimited(tag, plan.blank)
 
-    def _writer(self, kind: str, where: str) -> Write:
+    def _writer(self, kind: str, path: str) -> Write:
         """Return the writer of a list's item or a map's value; null is written as the zero value."""
         if kind == "string":
-            return lambda value, depth: _text(value, where)
+            return lambda value, depth: _text(value, path)
         if kind == "bytes":
-            return lambda value, depth: _from_base64(value, where)
+            return lambda value, depth: _from_base64(value, path)
         if kind in LEAVES:
             leaf = LEAVES[kind]
-            return lambda value, depth: _leaf(leaf.write, leaf.zero if value is None else value, where)
+            return lambda value, depth: _leaf(leaf.write, leaf.zero if value is None else value, path)
         plan, write_message = self._get_plan(kind), self.write_message
         if plan.union is not None:
             return lambda value, depth: b"" if value is None else write_message(plan, value, depth)
         return lambda value, depth: write_message(plan, {} if value is None else value, depth)
 
-    def _make_single_append(self, field: Field, tag: bytes, where: str) -> Append:
-        write = self._writer(field.type, where)
+    def _make_single_append(self, field: Field, tag: bytes, path: str) -> Append:
+        write = self._writer(field.type, path)
 
         def append(out: bytearray, value: Any, depth: int) -> None:
             out += encode_delimited(tag, write(value, depth))
 
         return append
 
-    def _make_list_append(self, field: Field, tag: bytes, where: str) -> Append:
+    def _make_list_append(self, field: Field, tag: bytes, path: str) -> Append:
         if field.type in _SCALARS:
-            return _scalars(_SCALARS[field.type](tag, where), where)
-        write = self._writer(field.type, where)
+            return _scalars(_SCALARS[field.type](tag, path), path)
+        write = self._writer(field.type, path)
 
         def append(out: bytearray, value: Any, depth: int) -> None:
-            for item in _list_of(value, where):
+            for item in _list_of(value, path):
                 out += encode_delimited(tag, write(item, depth))
 
         return append
 
-    def _make_map_append(self, field: Field, tag: bytes, where: str) -> Append:
-        write, is_bytes = self._writer(field.type, where), field.type == "bytes"
+    def _make_map_append(self, field: Field, tag: bytes, path: str) -> Append:
+        write, is_bytes = self._writer(field.type, path), field.type == "bytes"
 
         def append(out: bytearray, value: Any, depth: int) -> None:
             if not isinstance(value, dict):
-                raise ProtobufError(f"{where}: an object is expected, not {type(value).__name__}")
+                raise ProtobufError(f"{path}: an object is expected, not {type(value).__name__}")
             for key in sorted(value):
                 item = value[key]
                 entry = encode_delimited(b"\x0a", key.encode())
@@ -185,69 +185,69 @@ class Encoder:
         return append
 
 
-def _list_of(value: Any, where: str) -> list[Any]:
+def _list_of(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ProtobufError(f"{where}: a list is expected, not {type(value).__name__}")
+        raise ProtobufError(f"{path}: a list is expected, not {type(value).__name__}")
     return value
 
 
-def _text(value: Any, where: str) -> bytes:
+def _text(value: Any, path: str) -> bytes:
     if value is None:
         return b""
     if not isinstance(value, str):
-        raise ProtobufError(f"{where}: a string is expected, not {type(value).__name__}")
+        raise ProtobufError(f"{path}: a string is expected, not {type(value).__name__}")
     return value.encode()
 
 
-def _from_base64(value: Any, where: str) -> bytes:
+def _from_base64(value: Any, path: str) -> bytes:
     try:
-        return b64decode(_text(value, where), validate=True)
+        return b64decode(_text(value, path), validate=True)
     except Base64Error as error:
-        raise ProtobufError(f"{where}: {error}") from error
+        raise ProtobufError(f"{path}: {error}") from error
 
 
-def _leaf(write: Callable[[Any], bytes], value: Any, where: str) -> bytes:
+def _leaf(write: Callable[[Any], bytes], value: Any, path: str) -> bytes:
     if value is None:
         return b""
     try:
         return write(value)
     except ProtobufError as error:
-        raise ProtobufError(f"{where}: {error}") from error
+        raise ProtobufError(f"{path}: {error}") from error
 
 
-def _scalars(append_one: Append, where: str) -> Append:
+def _scalars(append_one: Append, path: str) -> Append:
     def append(out: bytearray, value: Any, depth: int) -> None:
-        for item in _list_of(value, where):
+        for item in _list_of(value, path):
             append_one(out, item, depth)
 
     return append
 
 
-def _integer(tag: bytes, where: str) -> Append:
+def _integer(tag: bytes, path: str) -> Append:
     def append(out: bytearray, value: Any, depth: int) -> None:
         if value.__class__ is not int:
-            raise ProtobufError(f"{where}: an integer is expected, not {type(value).__name__}")
+            raise ProtobufError(f"{path}: an integer is expected, not {type(value).__name__}")
         out += tag
         out += varint(value)
 
     return append
 
 
-def _bool(tag: bytes, where: str) -> Append:
+def _bool(tag: bytes, path: str) -> Append:
     true, false = tag + b"\1", tag + b"\0"
 
     def append(out: bytearray, value: Any, depth: int) -> None:
         if value.__class__ is not bool:
-            raise ProtobufError(f"{where}: a boolean is expected, not {type(value).__name__}")
+            raise ProtobufError(f"{path}: a boolean is expected, not {type(value).__name__}")
         out += true if value else false
 
     return append
 
 
-def _double(tag: bytes, where: str) -> Append:
+def _double(tag: bytes, path: str) -> Append:
     def append(out: bytearray, value: Any, depth: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ProtobufError(f"{where}: a number is expected, not {type(value).__name__}")
+            raise ProtobufError(f"{path}: a number is expected, not {type(value).__name__}")
         out += tag + struct.pack("<d", value)
 
     return append

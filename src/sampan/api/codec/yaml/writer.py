@@ -187,10 +187,16 @@ class _Writer:
             return
         was_space = was_break = False
         last = len(text) - 1
-        for at, char in enumerate(text):
+        for index, char in enumerate(text):
             if char == " ":
-                inner = not is_quoted or 0 < at < last
-                folds = may_fold and not was_space and self._column > _WIDTH and inner and text[at + 1 : at + 2] != " "
+                inner = not is_quoted or 0 < index < last
+                folds = (
+                    may_fold
+                    and not was_space
+                    and self._column > _WIDTH
+                    and inner
+                    and text[index + 1 : index + 2] != " "
+                )
                 if folds:
                     self.line_start()
                 else:
@@ -217,10 +223,10 @@ class _Writer:
             return
         was_space = False
         last = len(text) - 1
-        for at, char in enumerate(text):
-            if char == " " and not was_space and self._column > _WIDTH and 0 < at < last:
+        for index, char in enumerate(text):
+            if char == " " and not was_space and self._column > _WIDTH and 0 < index < last:
                 self.line_start()
-                if text[at + 1] == " ":
+                if text[index + 1] == " ":
                     self._put("\\")
             else:
                 self._put(_ESCAPED.sub(_escape_match, char))
@@ -313,15 +319,15 @@ def sort_keys(keys: list[str]) -> list[str]:
 
 
 def _compare_keys(left: str, right: str) -> int:
-    at = _first_difference(left, right)
-    if at is None:
+    position = _first_difference(left, right)
+    if position is None:
         return len(left) - len(right)
-    a, b = left[at], right[at]
+    a, b = left[position], right[position]
     if a.isalpha() != b.isalpha():
         return 1 if a.isalpha() else -1
     if not a.isalpha():
-        number_a, end_a = _number(left, at, right[at])
-        number_b, end_b = _number(right, at, left[at])
+        number_a, end_a = _number(left, position, right[position])
+        number_b, end_b = _number(right, position, left[position])
         if number_a != number_b:
             return number_a - number_b
         if end_a != end_b:
@@ -330,24 +336,24 @@ def _compare_keys(left: str, right: str) -> int:
 
 
 def _first_difference(left: str, right: str) -> int | None:
-    for at, (a, b) in enumerate(zip(left, right, strict=False)):
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:
-            return at
+            return index
     return None
 
 
-def _number(key: str, at: int, other: str) -> tuple[int, int]:
+def _number(key: str, index: int, other: str) -> tuple[int, int]:
     """Return the run of digits at a position as a number, and its end. If a zero continues a number above zero, the
     result gets a leading 1, so that the zero counts as a digit."""
     number = 0
-    if key[at] == "0" or other == "0":
-        before = at - 1
+    if key[index] == "0" or other == "0":
+        before = index - 1
         while before >= 0 and key[before].isdecimal():
             if key[before] != "0":
                 number = 1
                 break
             before -= 1
-    end = at
+    end = index
     while end < len(key) and key[end].isdecimal():
         number = _int64(number * 10 + ord(key[end]) - ord("0"))
         end += 1

@@ -1,4 +1,4 @@
-"""The chain that runs the admission plug-ins in their order."""
+"""The chain that runs the admission plugins in their order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AdmissionChain:
         self._validating_by_key: dict[_Key, list[ValidatingAdmission]] = {}
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
-        """Run mutating admission: the plug-ins may change the object or reject the request. They run a second time
+        """Run mutating admission: the plugins may change the object or reject the request. They run a second time
         after a webhook or policy has changed the object."""
         key = _key(attributes)
         plugins = self._mutating_by_key.get(key)
@@ -41,7 +41,7 @@ class AdmissionChain:
             await _call_all(plugins, _admit, attributes, key)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
-        """Run validating admission: the plug-ins may reject the request."""
+        """Run validating admission: the plugins may reject the request."""
         key = _key(attributes)
         plugins = self._validating_by_key.get(key)
         if plugins is None:
@@ -55,8 +55,8 @@ async def _call_all(
     attributes: AdmissionAttributes,
     key: _Key,
 ) -> None:
-    """Call the plug-ins in their order. If the flight recorder collects the parts of a pod creation, add the duration
-    of each plug-in as a part."""
+    """Call the plugins in their order. If the flight recorder collects the parts of a pod creation, add the duration
+    of each plugin as a part."""
     parts = current_parts() if key == _POD_CREATION else None
     for plugin in plugins:
         if parts is None:

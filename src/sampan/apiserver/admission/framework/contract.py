@@ -1,6 +1,6 @@
-"""The contract of admission plug-ins: two extension points, and the attributes of a request that plug-ins see.
+"""The contract of admission plugins: two extension points, and the attributes of a request that plugins see.
 
-A plug-in implements `MutatingAdmission`, `ValidatingAdmission` or both. `register_mutating`,
+A plugin implements `MutatingAdmission`, `ValidatingAdmission` or both. `register_mutating`,
 `register_validating` and `register_mutating_and_validating` register it for its phases, so that the type checker
 verifies its methods. The counterparts are `MutationInterface`, `ValidationInterface` and `Attributes` of
 `k8s.io/apiserver/pkg/admission`.
@@ -30,11 +30,11 @@ name. For an admission policy, the name of the configuration is empty."""
 
 @dataclass(slots=True)
 class Reinvocation:
-    """The state with which mutating plug-ins are run a second time, after a webhook or policy has changed the
+    """The state with which mutating plugins are run a second time, after a webhook or policy has changed the
     object."""
 
     is_repeated: bool = False
-    """Whether this run of the mutating plug-ins is a reinvocation."""
+    """Whether this run of the mutating plugins is a reinvocation."""
     is_required: bool = False
     """Whether a second run is necessary."""
     called: set[WebhookIdentity] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Reinvocation:
 
 @dataclass(slots=True, kw_only=True)
 class AdmissionAttributes:
-    """The attributes of a request that admission plug-ins see. `obj` is the new object (None for a delete), which
+    """The attributes of a request that admission plugins see. `obj` is the new object (None for a delete), which
     `admit` may change."""
 
     operation: Operation
@@ -76,7 +76,7 @@ class AdmissionAttributes:
     reinvocation: Reinvocation = field(default_factory=Reinvocation)
 
     def forbidden(self, why: str, causes: Sequence[Mapping[str, str]] = ()) -> errors.ApiError:
-        """Return the Forbidden error that a plug-in raises to reject the request."""
+        """Return the Forbidden error that a plugin raises to reject the request."""
         resource, name = self.resource, self.name
         if not name:
             meta = self.obj.metadata if self.obj is not None else None
@@ -98,14 +98,14 @@ def is_pod_write(operation: Operation, resource: Resource, subresource: str) -> 
 
 
 class AdmissionPlugin(Protocol):
-    """The properties that plug-ins of both extension points have in common."""
+    """The properties that plugins of both extension points have in common."""
 
     @property
     def name(self) -> str:
         """The name in --enable-admission-plugins and --disable-admission-plugins."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        """Whether the plug-in applies to requests with this operation, resource and subresource. The result is cached
+        """Whether the plugin applies to requests with this operation, resource and subresource. The result is cached
         for each combination, so it must not depend on anything else."""
 
 
@@ -124,12 +124,12 @@ class ValidatingAdmission(AdmissionPlugin, Protocol):
 
 
 class MutatingAndValidatingAdmission(MutatingAdmission, ValidatingAdmission, Protocol):
-    """A plug-in that takes part in both phases."""
+    """A plugin that takes part in both phases."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredPlugin:
-    """A plug-in and the phases in which the chain calls it."""
+    """A plugin and the phases in which the chain calls it."""
 
     plugin: AdmissionPlugin
     mutating: MutatingAdmission | None = None

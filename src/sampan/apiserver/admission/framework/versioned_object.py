@@ -64,13 +64,13 @@ class VersionedObjects:
         codec = self._registry.codec_of(resource)
         content, unknown_fields = codec.from_value(await self._convert(value, resource))
         stored = self._converter.to_storage_version(resource, content)
-        self._registry.behaviour(resource).strategy.default(stored)
+        self._registry.behavior(resource).strategy.default(stored)
         _overwrite(obj, stored)
         return unknown_fields
 
     async def _convert(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
         """Return the value of a custom resource in the version of a resource; any other value as it is."""
-        version = self._registry.behaviour(resource).stored_version
+        version = self._registry.behavior(resource).stored_version
         if version is None or value.get("apiVersion") == resource.api_version:
             return value
         (converted,) = await version.conversion.convert([value], resource.api_version)

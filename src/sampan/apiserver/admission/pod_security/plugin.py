@@ -195,21 +195,21 @@ def warnings_about(namespace: str, standard: PodSecurityStandard, pods: Sequence
         part = f"the first {len(checked)} of {len(pods)} existing pods"
         texts.append(f"new PodSecurity enforce level only checked against {part}")
     if names:
-        what = "violate the new PodSecurity enforce level"
-        texts.append(f'existing pods in namespace "{namespace}" {what} "{standard}"')
+        violation_text = "violate the new PodSecurity enforce level"
+        texts.append(f'existing pods in namespace "{namespace}" {violation_text} "{standard}"')
     return texts + sorted(f"{_summarize_names(pod_names)}: {reasons}" for reasons, pod_names in names.items())
 
 
 def order_by_controller(pods: Sequence[Pod]) -> list[Pod]:
     """Return the first pod of each controller before the others, which are similar to it."""
     first: list[Pod] = []
-    rest: list[Pod] = []
+    remainder: list[Pod] = []
     sampled_owners = set()
     for pod in pods:
         owner = next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), None)
-        (rest if owner is not None and owner in sampled_owners else first).append(pod)
+        (remainder if owner is not None and owner in sampled_owners else first).append(pod)
         sampled_owners.add(owner)
-    return first + rest
+    return first + remainder
 
 
 def _summarize_names(names: Sequence[str]) -> str:

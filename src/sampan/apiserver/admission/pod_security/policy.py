@@ -149,7 +149,7 @@ def _names(exemptions: Mapping[str, Any], key: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _check_keys(config: Mapping[str, Any], known: Any, where: str) -> None:
+def _check_keys(config: Mapping[str, Any], known_keys: Any, subject: str) -> None:
     for key in config:
-        if key not in known:
-            raise ConfigurationError(f"PodSecurity: {where}{key}: there is no such field")
+        if key not in known_keys:
+            raise ConfigurationError(f"PodSecurity: {subject}{key}: there is no such field")

@@ -1,7 +1,7 @@
 """Admission policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
 `definitions` compiles policies and their bindings, `evaluation` finds the parameters of a binding and evaluates
-expressions with their variables, `validation` and `mutation` are the plug-ins. The counterpart is
+expressions with their variables, `validation` and `mutation` are the plugins. The counterpart is
 `k8s.io/apiserver/pkg/admission/plugin/policy`.
 """
 

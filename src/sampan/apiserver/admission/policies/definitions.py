@@ -111,13 +111,13 @@ class PolicyDefinitions(Generic[Compiled]):
         compiled = {}
         bound = []
         for item in sorted(policy_items, key=lambda item: item.name):
-            kept, policy = self._compiled.get(item.name), item.object(policies.codec.decode)
-            if kept is None or kept[0] is not item:
+            remaining_compiled, policy = self._compiled.get(item.name), item.object(policies.codec.decode)
+            if remaining_compiled is None or remaining_compiled[0] is not item:
                 result = await WORKER.run(self._compile_policy, policy)
-                kept = (item, result, ResourceMatcher(policy.spec.matchConstraints))
-            compiled[item.name] = kept
+                remaining_compiled = (item, result, ResourceMatcher(policy.spec.matchConstraints))
+            compiled[item.name] = remaining_compiled
             if item.name in by_policy:
-                bound.append(BoundPolicy(policy, kept[1], kept[2], by_policy[item.name]))
+                bound.append(BoundPolicy(policy, remaining_compiled[1], remaining_compiled[2], by_policy[item.name]))
         self._policy_items, self._binding_items = policy_items, binding_items
         self._compiled, self._policies = compiled, bound
 

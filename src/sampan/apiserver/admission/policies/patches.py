@@ -81,8 +81,8 @@ class MutationPatcher:
         api_version = value.get("apiVersion") or self._resource.api_version
         group, _, version = api_version.rpartition("/")
         if self._attributes.registry.scheme.find_by_kind(group, version, kind) is None:
-            where = 'in scheme "pkg/runtime/scheme.go:111"'
-            raise errors.internal_error(f'no kind "{kind}" is registered for version "{api_version}" {where}')
+            scheme = 'in scheme "pkg/runtime/scheme.go:111"'
+            raise errors.internal_error(f'no kind "{kind}" is registered for version "{api_version}" {scheme}')
 
     @limit_depth
     def _merge_configuration(self, before: dict[str, Any], patch: Any) -> Any:

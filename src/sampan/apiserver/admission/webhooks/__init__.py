@@ -1,7 +1,7 @@
 """Admission webhooks: MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
 
 `configurations` compiles the webhook configurations of the cluster, `review` builds an AdmissionReview and checks the
-response, `caller` calls one webhook, `plugins` has the plug-ins, which call them all. The counterpart is
+response, `caller` calls one webhook, `plugins` has the plugins, which call them all. The counterpart is
 `k8s.io/apiserver/pkg/admission/plugin/webhook`.
 """
 

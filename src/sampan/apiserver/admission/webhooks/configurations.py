@@ -80,10 +80,10 @@ class WebhookConfigurations:
             return
         compiled: dict[str, tuple[CacheItem, list[CompiledWebhook]]] = {}
         for item in items:
-            kept = self._compiled.get(item.name)
-            if kept is None or kept[0] is not item:
-                kept = (item, await WORKER.run(compile_webhooks, item.object(store.codec.decode)))
-            compiled[item.name] = kept
+            remaining_compiled = self._compiled.get(item.name)
+            if remaining_compiled is None or remaining_compiled[0] is not item:
+                remaining_compiled = (item, await WORKER.run(compile_webhooks, item.object(store.codec.decode)))
+            compiled[item.name] = remaining_compiled
         self._compiled, self._items = compiled, items
         self._hooks = [hook for name in sorted(compiled) for hook in compiled[name][1]]
 

@@ -1,7 +1,7 @@
 """MutatingAdmissionWebhook: webhooks that may change or reject an object, called one after the other; and
 ValidatingAdmissionWebhook: webhooks that may reject a request, called concurrently.
 
-If a mutating webhook changes the object, the chain runs the mutating plug-ins again; then those webhooks are called
+If a mutating webhook changes the object, the chain runs the mutating plugins again; then those webhooks are called
 again that ask for it (`reinvocationPolicy: IfNeeded`) and were called before the last change.
 """
 
@@ -72,7 +72,7 @@ class MutatingAdmissionWebhook:
 
 
 def _encode_object(obj: Any) -> bytes:
-    """Return the object as JSON, to notice whether plug-ins have changed it; empty if there is none."""
+    """Return the object as JSON, to notice whether plugins have changed it; empty if there is none."""
     if obj is None:
         return b""
     return msgspec.json.encode(obj.to_value() if isinstance(obj, Unstructured) else obj)

@@ -137,8 +137,8 @@ class OidcTokens:
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         """Return the identity. The audiences of the API do not apply: each issuer has its own."""
-        kept = self._kept
-        cached = kept.get(token)
+        cached_users = self._kept
+        cached = cached_users.get(token)
         if cached is not None:
             return cached
         entry = self._by_url.get(_issuer_of(token))
@@ -150,7 +150,7 @@ class OidcTokens:
         whole = await entry.groups.expand(token_claims)
         identity = AuthenticationResponse(await self._user_of(whole, entry.issuer))
         # discarded if the issuers were replaced meanwhile
-        kept.keep(token, identity, min(_CACHE_TTL_S, token_claims["exp"] - now))
+        cached_users.keep(token, identity, min(_CACHE_TTL_S, token_claims["exp"] - now))
         return identity
 
     async def _user_of(self, claims: Claims, issuer: JwtIssuer) -> UserInfo:
@@ -161,8 +161,8 @@ class OidcTokens:
             return await self._worker.run(claim_mapping.user_of, claims, issuer, UNLIMITED_COST)
 
     def _make_trusted_issuer(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _TrustedIssuer:
-        kept = keys or IssuerKeys(issuer=issuer, clock=self._clock)
-        return _TrustedIssuer(issuer, kept, DistributedGroups(issuer=issuer, clock=self._clock))
+        issuer_keys = keys or IssuerKeys(issuer=issuer, clock=self._clock)
+        return _TrustedIssuer(issuer, issuer_keys, DistributedGroups(issuer=issuer, clock=self._clock))
 
 
 def _is_same(before: dict[str, _TrustedIssuer], issuer: JwtIssuer) -> bool:

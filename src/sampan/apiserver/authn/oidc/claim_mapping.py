@@ -93,12 +93,12 @@ def _groups(claims: Claims, claim: str) -> list[str]:
     return groups
 
 
-def _text(claims: Claims, claim: str, what: str) -> str:
+def _text(claims: Claims, claim: str, subject: str) -> str:
     if claim not in claims:
-        raise _error(f"parse {what} {gotext.quote(claim)}: claim not present")
+        raise _error(f"parse {subject} {gotext.quote(claim)}: claim not present")
     value = claims[claim]
     if not isinstance(value, str):
-        raise _error(f"parse {what} {gotext.quote(claim)}: not a string")
+        raise _error(f"parse {subject} {gotext.quote(claim)}: not a string")
     return value
 
 

@@ -105,11 +105,11 @@ def check_claims(rules: Sequence[ValidationRule], values: Mapping[str, Any], bud
 
 def check_user(rules: Sequence[ValidationRule], user: UserInfo, budget: CostBudget) -> None:
     extra = {key: list(strings) for key, strings in user.extra.items()}
-    about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    _check(rules, {"user": add_escaped_keys(about)}, "user info validation rule", budget)
+    user_fields = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    _check(rules, {"user": add_escaped_keys(user_fields)}, "user info validation rule", budget)
 
 
-def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str, budget: CostBudget) -> None:
+def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], subject: str, budget: CostBudget) -> None:
     """Raise `TokenError` for the first rule that is violated. All rules are evaluated first, so an evaluation error of
     any rule takes precedence."""
     try:
@@ -120,16 +120,16 @@ def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str
             if not holds:
                 raise CelError(f"validation expression '{rule.expression.text}' failed: {rule.message}")
     except CelError as error:
-        raise _error(f"error evaluating {what}: {error}") from None
+        raise _error(f"error evaluating {subject}: {error}") from None
 
 
-def _text(expression: Program, values: Mapping[str, Any], what: str, budget: CostBudget) -> str:
+def _text(expression: Program, values: Mapping[str, Any], subject: str, budget: CostBudget) -> str:
     try:
         result = _evaluate(expression, values, budget)
     except CelError as error:
-        raise _error(f"error evaluating {what} claim expression: {error}") from None
+        raise _error(f"error evaluating {subject} claim expression: {error}") from None
     if not isinstance(result, str):
-        raise _error(f"error evaluating {what} claim expression: {what} claim expression must return a string")
+        raise _error(f"error evaluating {subject} claim expression: {subject} claim expression must return a string")
     return result
 
 

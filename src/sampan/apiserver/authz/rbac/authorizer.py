@@ -265,8 +265,12 @@ def subject_name(subject: Subject, namespace: str) -> str:
         return f"u:{subject.name}"
     if subject.kind == "Group":
         return f"g:{subject.name}"
-    where = subject.namespace or namespace
-    return f"u:system:serviceaccount:{where}:{subject.name}" if subject.kind == "ServiceAccount" and where else ""
+    namespace_of_account = subject.namespace or namespace
+    return (
+        f"u:system:serviceaccount:{namespace_of_account}:{subject.name}"
+        if subject.kind == "ServiceAccount" and namespace_of_account
+        else ""
+    )
 
 
 def _make_allow_result(name: str, namespace: str, ref: RoleRef, subject: Subject) -> AuthzResult:
@@ -292,11 +296,11 @@ class RbacAuthorizer:
     def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         grants = (self._index.grants(user, ""), self._index.grants(user, namespace))
         rules, errors = list[PolicyRule](), [error for grant in grants for error in grant.errors]
-        room = limits.RESOLVED_RULE_WORDS
+        word_budget = limits.RESOLVED_RULE_WORDS
         for rule in chain.from_iterable(grant.iterate_rules() for grant in grants):
-            room -= 1 + sum(map(len, (rule.verbs or (), rule.apiGroups, rule.resources, rule.resourceNames)))
-            room -= len(rule.nonResourceURLs)
-            if room < 0:
+            word_budget -= 1 + sum(map(len, (rule.verbs or (), rule.apiGroups, rule.resources, rule.resourceNames)))
+            word_budget -= len(rule.nonResourceURLs)
+            if word_budget < 0:
                 return ResolvedRules(rules, [*errors, _TOO_MANY_RULES], is_complete=False)
             rules.append(rule)
         return ResolvedRules(rules, errors)

@@ -224,8 +224,8 @@ async def _recreate(pipeline: Pipeline, obj: Any) -> None:
 
 
 def _collection(obj: Any) -> str:
-    where = f"namespaces/{obj.metadata.namespace}/" if obj.metadata.namespace else ""
-    return f"/apis/{GROUP}/v1/{where}{obj.kind.lower()}s"
+    scope = f"namespaces/{obj.metadata.namespace}/" if obj.metadata.namespace else ""
+    return f"/apis/{GROUP}/v1/{scope}{obj.kind.lower()}s"
 
 
 async def _send(pipeline: Pipeline, method: str, path: str, body: bytes = b"") -> None:

@@ -39,11 +39,11 @@ class UncoveredRules:
         return bool(self.rules)
 
 
-def find_uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
+def find_uncovered_rules(owned_rules: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
     """Return the atoms of the requested rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
     budget = _ComparisonBudget()
-    comparison = _RuleComparison(held, requested, budget)
+    comparison = _RuleComparison(owned_rules, requested, budget)
     collected = _MissingPermissions()
     for rule in requested:
         verbs = comparison.verbs.classes(rule.verbs or ())
@@ -85,21 +85,25 @@ class _ComparisonBudget:
 class _RuleComparison:
     """The held rules, indexed by the words of the requested rules."""
 
-    def __init__(self, held: Sequence[PolicyRule], requested: Sequence[PolicyRule], budget: _ComparisonBudget) -> None:
+    def __init__(
+        self, owned_rules: Sequence[PolicyRule], requested: Sequence[PolicyRule], budget: _ComparisonBudget
+    ) -> None:
         verbs = {word for rule in requested for word in rule.verbs or ()}
         resources = {word for rule in requested for word in rule.resources}
-        held = [rule for rule in held if ALL in (rule.verbs or ()) or not verbs.isdisjoint(rule.verbs or ())]
-        budget.weight = 1 + len(held) // 1024
-        self.verbs = _WordIndex([rule.verbs or () for rule in held], verbs, budget.spend)
+        owned_rules = [
+            rule for rule in owned_rules if ALL in (rule.verbs or ()) or not verbs.isdisjoint(rule.verbs or ())
+        ]
+        budget.weight = 1 + len(owned_rules) // 1024
+        self.verbs = _WordIndex([rule.verbs or () for rule in owned_rules], verbs, budget.spend)
         groups = {word for rule in requested for word in rule.apiGroups}
-        self.groups = _WordIndex([rule.apiGroups for rule in held], groups, budget.spend)
+        self.groups = _WordIndex([rule.apiGroups for rule in owned_rules], groups, budget.spend)
         of_all = {_to_wildcard(word) for word in resources}
-        self.resources = _ResourceIndex([rule.resources for rule in held], resources | of_all, budget.spend)
+        self.resources = _ResourceIndex([rule.resources for rule in owned_rules], resources | of_all, budget.spend)
         names = {word for rule in requested for word in rule.resourceNames}
-        self.names = _NameIndex([rule.resourceNames for rule in held], names, budget.spend)
+        self.names = _NameIndex([rule.resourceNames for rule in owned_rules], names, budget.spend)
         self.unnamed: Classes = {self.names.always: [""]}
         urls = {word for rule in requested for word in rule.nonResourceURLs}
-        self.urls = _UrlIndex([rule.nonResourceURLs for rule in held], urls, budget.spend)
+        self.urls = _UrlIndex([rule.nonResourceURLs for rule in owned_rules], urls, budget.spend)
 
 
 class _WordIndex:
@@ -202,32 +206,32 @@ class _RequestedRule:
             self._full.insert(0, reduce(and_, classes, self._full[0]))
         self._known: dict[tuple[int, int], list[Parts]] = {}
 
-    def find_uncovered(self, depth: int = 0, held: int = -1) -> Iterator[Parts]:
-        """Return the parts that no single rule among `held` covers: for each dimension from `depth` on a list of words,
-        of which all combinations are missing."""
-        if not held:
+    def find_uncovered(self, depth: int = 0, owned_count: int = -1) -> Iterator[Parts]:
+        """Return the parts that no single rule among `owned_count` covers: for each dimension from `depth` on a list of
+        words, of which all combinations are missing."""
+        if not owned_count:
             yield self._all_words[depth:]
-        elif self._full[depth] & held:
+        elif self._full[depth] & owned_count:
             return
         elif depth == len(self._dimensions) - 1:
             self._spend(len(self._dimensions[depth]))
             if uncovered := [
-                word for mask, words in self._dimensions[depth].items() if not mask & held for word in words
+                word for mask, words in self._dimensions[depth].items() if not mask & owned_count for word in words
             ]:
                 yield [uncovered]
-        elif (depth, held) in self._known:
-            yield from self._known[depth, held]
+        elif (depth, owned_count) in self._known:
+            yield from self._known[depth, owned_count]
         else:
-            yield from self._split(depth, held)
+            yield from self._split(depth, owned_count)
 
-    def _split(self, depth: int, held: int) -> Iterator[Parts]:
+    def _split(self, depth: int, owned_count: int) -> Iterator[Parts]:
         uncovered: list[Parts] = []
         for mask, words in self._dimensions[depth].items():
             self._spend(1)
-            for below in self.find_uncovered(depth + 1, mask & held):
+            for below in self.find_uncovered(depth + 1, mask & owned_count):
                 uncovered.append([words, *below])
                 yield uncovered[-1]
-        self._known[depth, held] = uncovered
+        self._known[depth, owned_count] = uncovered
 
 
 @dataclass(slots=True)

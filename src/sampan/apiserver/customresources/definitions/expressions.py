@@ -35,19 +35,19 @@ class RuleCosts:
         self._total = 0
         self._largest: list[tuple[int, str]] = []
 
-    def add(self, at: str, cost: int) -> None:
+    def add(self, path: str, cost: int) -> None:
         self._total = min(self._total + cost, _MAX_COST)
         if cost >= _MIN_NAMED_COST:
-            self._largest = sorted([*self._largest, (cost, at)], key=lambda entry: -entry[0])[:_MAX_NAMED_RULES]
+            self._largest = sorted([*self._largest, (cost, path)], key=lambda entry: -entry[0])[:_MAX_NAMED_RULES]
 
-    def validate_total(self, at: str) -> FieldErrors:
+    def validate_total(self, field_path: str) -> FieldErrors:
         if self._total <= CUSTOM_SCHEMA_ESTIMATE:
             return
         for _, path in self._largest:
             text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
             yield FieldError.forbidden(path, text)
         name = f"{RULES} estimated rule cost total for entire OpenAPIv3 schema"
-        yield FieldError.forbidden(at, _cost_message(name, self._total, CUSTOM_SCHEMA_ESTIMATE))
+        yield FieldError.forbidden(field_path, _cost_message(name, self._total, CUSTOM_SCHEMA_ESTIMATE))
 
 
 def _cost_message(name: str, cost: int, limit: int) -> str:
@@ -56,35 +56,35 @@ def _cost_message(name: str, cost: int, limit: int) -> str:
     return f"{name} exceeds budget by factor of {shown_factor} {_ADVICE}"
 
 
-def validate_rule_fields(source: Source, at: str) -> FieldErrors:
+def validate_rule_fields(source: Source, path: str) -> FieldErrors:
     """Yield the errors of rules that do not depend on the types of the schema."""
     for index, rule in enumerate(source.get(RULES) or ()):
-        yield from _validate_fields(rule, source, f"{at}.{RULES}[{index}]")
+        yield from _validate_fields(rule, source, f"{path}.{RULES}[{index}]")
 
 
-def _validate_fields(rule: Source, schema: Source, at: str) -> FieldErrors:
+def _validate_fields(rule: Source, schema: Source, field_path: str) -> FieldErrors:
     text, message = rule.get("rule", "").strip(), rule.get("message", "")
     if not text:
-        yield FieldError.required(f"{at}.rule", "rule is not specified")
+        yield FieldError.required(f"{field_path}.rule", "rule is not specified")
     elif message and not message.strip():
-        yield FieldError.invalid(f"{at}.message", message, "must be non-empty if specified")
+        yield FieldError.invalid(f"{field_path}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip():
-        yield FieldError.invalid(f"{at}.message", message, "must not contain line breaks")
+        yield FieldError.invalid(f"{field_path}.message", message, "must not contain line breaks")
     elif "\n" in text and not message.strip():
-        yield FieldError.required(f"{at}.message", "message must be specified if rule contains line breaks")
+        yield FieldError.required(f"{field_path}.message", "message must be specified if rule contains line breaks")
     expression = rule.get("messageExpression", "")
     if expression and not expression.strip():
-        yield FieldError.required(f"{at}.messageExpression", "must be non-empty if specified")
+        yield FieldError.required(f"{field_path}.messageExpression", "must be non-empty if specified")
     reason = rule.get("reason")
     if reason is not None and reason not in _REASONS:
-        yield FieldError.not_supported(f"{at}.reason", reason, _REASONS)
+        yield FieldError.not_supported(f"{field_path}.reason", reason, _REASONS)
     path = rule.get("fieldPath", "")
     if path and not path.strip():
-        yield FieldError.invalid(f"{at}.fieldPath", path, "must be non-empty if specified")
+        yield FieldError.invalid(f"{field_path}.fieldPath", path, "must be non-empty if specified")
     elif "\n" in path:
-        yield FieldError.invalid(f"{at}.fieldPath", path, "must not contain line breaks")
+        yield FieldError.invalid(f"{field_path}.fieldPath", path, "must not contain line breaks")
     elif path and not _is_field(path.strip(), schema):
-        yield FieldError.invalid(f"{at}.fieldPath", path, "must be a valid path")
+        yield FieldError.invalid(f"{field_path}.fieldPath", path, "must be a valid path")
 
 
 def _is_field(path: str, schema: Source) -> bool:
@@ -104,7 +104,7 @@ def _is_field(path: str, schema: Source) -> bool:
 
 
 def validate_expressions(
-    source: Source, at: str, *, is_resource: bool, cardinality: int | None, uncorrelated_at: str, costs: RuleCosts
+    source: Source, path: str, *, is_resource: bool, cardinality: int | None, uncorrelated_at: str, costs: RuleCosts
 ) -> FieldErrors:
     """Yield the errors of the expressions of a schema's rules.
 
@@ -117,37 +117,39 @@ def validate_expressions(
     scope = RuleScope(from_openapi(source), is_resource=is_resource)
     if not scope.is_declared:
         text = "failed to construct type information for x-kubernetes-validations rules: unable to convert structural"
-        yield FieldError.internal(f"{at}.{RULES}", f"internal error: {text} schema to CEL declarations")
+        yield FieldError.internal(f"{path}.{RULES}", f"internal error: {text} schema to CEL declarations")
         return
     count = REQUEST_BODY_BYTES // (scope.min_size + 1) if cardinality is None else cardinality
     for index, rule in enumerate(source[RULES]):
         if rule.get("rule", "").strip():
-            yield from _validate_rule(CheckedRule(rule, scope), f"{at}.{RULES}[{index}]", count, uncorrelated_at, costs)
+            yield from _validate_rule(
+                CheckedRule(rule, scope), f"{path}.{RULES}[{index}]", count, uncorrelated_at, costs
+            )
 
 
-def _validate_rule(rule: CheckedRule, at: str, count: int, uncorrelated_at: str, costs: RuleCosts) -> FieldErrors:
+def _validate_rule(rule: CheckedRule, path: str, count: int, uncorrelated_at: str, costs: RuleCosts) -> FieldErrors:
     if rule.error:
-        yield FieldError.invalid(f"{at}.rule", _format_rule(rule.source), rule.error)
+        yield FieldError.invalid(f"{path}.rule", _format_rule(rule.source), rule.error)
     elif rule.program is not None:
-        yield from _validate_cost(f"{at}.rule", "estimated rule cost", rule.program.estimated_cost.max * count, costs)
+        yield from _validate_cost(f"{path}.rule", "estimated rule cost", rule.program.estimated_cost.max * count, costs)
     if rule.message_error:
-        yield FieldError.invalid(f"{at}.messageExpression", _format_rule(rule.source), rule.message_error)
+        yield FieldError.invalid(f"{path}.messageExpression", _format_rule(rule.source), rule.message_error)
     elif rule.message_program is not None:
         cost = rule.message_program.estimated_cost.max
-        yield from _validate_cost(f"{at}.messageExpression", "estimated messageExpression cost", cost, costs)
+        yield from _validate_cost(f"{path}.messageExpression", "estimated messageExpression cost", cost, costs)
     if rule.uses_old:
         if uncorrelated_at:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated_at}"
-            yield FieldError.invalid(f"{at}.rule", rule.source.get("rule", ""), text)
+            yield FieldError.invalid(f"{path}.rule", rule.source.get("rule", ""), text)
     elif rule.source.get("optionalOldSelf") is not None:
         text = "may not be set if oldSelf is not used in rule"
-        yield FieldError.invalid(f"{at}.optionalOldSelf", rule.source["optionalOldSelf"], text)
+        yield FieldError.invalid(f"{path}.optionalOldSelf", rule.source["optionalOldSelf"], text)
 
 
-def _validate_cost(at: str, name: str, cost: int, costs: RuleCosts) -> FieldErrors:
+def _validate_cost(path: str, name: str, cost: int, costs: RuleCosts) -> FieldErrors:
     if cost > CUSTOM_RULE_ESTIMATE:
-        yield FieldError.forbidden(at, _cost_message(name, min(cost, _MAX_COST), CUSTOM_RULE_ESTIMATE))
-    costs.add(at, min(cost, _MAX_COST))
+        yield FieldError.forbidden(path, _cost_message(name, min(cost, _MAX_COST), CUSTOM_RULE_ESTIMATE))
+    costs.add(path, min(cost, _MAX_COST))
 
 
 def _format_rule(rule: Source) -> Any:

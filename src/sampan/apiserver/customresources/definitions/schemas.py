@@ -46,82 +46,83 @@ _ROOT_FIELDS: Final = (
 """The fields that the root may have if the status is a subresource."""
 
 
-def validate_schema(validation: CustomResourceValidation | None, at: str, *, has_status: bool) -> FieldErrors:
+def validate_schema(validation: CustomResourceValidation | None, path: str, *, has_status: bool) -> FieldErrors:
     """Yield the errors of the schema of a version, or of all versions if they have the same schema."""
     schema = validation.openAPIV3Schema if validation is not None else None
     if schema is None:
         return
-    at, source = f"{at}.openAPIV3Schema", json_codec.to_value(schema)
+    path, source = f"{path}.openAPIV3Schema", json_codec.to_value(schema)
     if (depth := depth_of(source)) > limits.CUSTOM_SCHEMA_DEPTH:
         text = f"schemas must not be nested more than {limits.CUSTOM_SCHEMA_DEPTH} levels deep, but are {depth}"
-        yield FieldError.forbidden(at, text)
+        yield FieldError.forbidden(path, text)
         return
     if has_status:
-        yield from _validate_root_fields(source, at)
+        yield from _validate_root_fields(source, path)
     if schema.nullable:
-        yield FieldError.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
+        yield FieldError.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
     is_structural = is_convertible(source)
-    structural_errors = list(_validate_structure(source, at)) if is_structural else []
+    structural_errors = list(_validate_structure(source, path)) if is_structural else []
     yield from structural_errors
     walk = _SchemaWalk(evaluates_rules=is_structural and not structural_errors)
-    yield from walk.validate(source, at, _SchemaPosition(is_root=True))
-    yield from walk.costs.validate_total(at)
+    yield from walk.validate(source, path, _SchemaPosition(is_root=True))
+    yield from walk.costs.validate_total(path)
 
 
-def _validate_root_fields(source: Source, at: str) -> FieldErrors:
+def _validate_root_fields(source: Source, path: str) -> FieldErrors:
     for key in source:
         words = key.removeprefix("x-kubernetes-").split("-")
         name = "".join(word[:1].upper() + word[1:] for word in words)
         name = f"X{name}" if key.startswith("x-") else name
         if name not in _ROOT_FIELDS:
             text = f"only [{' '.join(_ROOT_FIELDS)}] fields are allowed at the root of the schema if the status"
-            yield FieldError.invalid(at, source, f"{text} subresource is enabled")
+            yield FieldError.invalid(path, source, f"{text} subresource is enabled")
             return
 
 
-def _validate_structure(source: Source, at: str) -> FieldErrors:
-    structural = validate_structural(source, at)
+def _validate_structure(source: Source, path: str) -> FieldErrors:
+    structural = validate_structural(source, path)
     yield from structural
     if not structural:
-        yield from _validate_defaults({**source, "x-kubernetes-embedded-resource": True}, at)
+        yield from _validate_defaults({**source, "x-kubernetes-embedded-resource": True}, path)
 
 
 # -- defaults --------------------------------------------------------------------------------------------------------
 
 
-def _validate_defaults(source: Source, at: str) -> FieldErrors:
+def _validate_defaults(source: Source, path: str) -> FieldErrors:
     """Yield the errors of default values, which must be valid, and must not have fields that the schema lacks."""
     if source.get("default") is not None:
-        yield from _validate_default(source, f"{at}.default")
+        yield from _validate_default(source, f"{path}.default")
     if isinstance(source.get("items"), dict):
-        yield from _validate_defaults(source["items"], f"{at}.items")
+        yield from _validate_defaults(source["items"], f"{path}.items")
     for name, child in (source.get("properties") or {}).items():
         if not is_plain_scalar(child):
-            yield from _validate_defaults(child, f"{at}.properties[{name}]")
+            yield from _validate_defaults(child, f"{path}.properties[{name}]")
 
 
-def _validate_default(source: Source, at: str) -> FieldErrors:
+def _validate_default(source: Source, path: str) -> FieldErrors:
     default, tree = source["default"], from_openapi(source)
     pruned = copy_value(default)
     if custom.prune(pruned, tree, is_object=tree.embedded):
-        yield FieldError.invalid(at, default, "must not have unknown fields")
+        yield FieldError.invalid(path, default, "must not have unknown fields")
     embedded = list(validate_embedded({"": default}, from_openapi({"type": "object", "properties": {"": source}})))
     if embedded:
-        yield from (replace_prefix(error, at) for error in embedded)
+        yield from (replace_prefix(error, path) for error in embedded)
         return
     field_errors = SchemaValidator(source).validate(default)
     if not field_errors:
         field_errors = RuleValidator(tree, is_resource=tree.embedded).validate(default).errors
     for error in field_errors:
-        yield replace_prefix(error, at)
+        yield replace_prefix(error, path)
 
 
-def replace_prefix(error: FieldError, at: str) -> FieldError:
-    """Return the error with its field path, which is relative to a value, appended to `at`, the path of that value."""
+def replace_prefix(error: FieldError, path: str) -> FieldError:
+    """Return the error with its field path, which is relative to a value, appended to `path`, the path of that
+    value."""
     if error.field in ("", "<nil>"):
-        field = at
+        field = path
     else:
-        field = at + error.field if error.field.startswith("[") else f"{at}.{error.field.removeprefix('.')}"
+        field = path + error.field if error.field.startswith("[") else f"{path}.{error.field.removeprefix('.')}"
     return FieldError(error.type, field, error.bad_value, error.detail)
 
 
@@ -155,47 +156,49 @@ class _SchemaWalk:
         self._schema_errors = 0
         """The number of errors so far that are not those of expressions."""
 
-    def validate(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+    def validate(self, source: Source, path: str, place: _SchemaPosition) -> FieldErrors:
         before = self._schema_errors
-        yield from self._validate_below(source, at, place)
-        for error in (*_validate_supported(source, at, place), *validate_rule_fields(source, at)):
+        yield from self._validate_below(source, path, place)
+        for error in (*_validate_supported(source, path, place), *validate_rule_fields(source, path)):
             self._schema_errors += 1
             yield error
         if self._evaluates_rules and self._schema_errors == before:  # rules on an invalid schema have misleading errors
             yield from validate_expressions(
                 source,
-                at,
+                path,
                 is_resource=place.is_root or bool(source.get("x-kubernetes-embedded-resource")),
                 cardinality=place.cardinality,
                 uncorrelated_at=place.uncorrelated_at,
                 costs=self.costs,
             )
 
-    def _validate_below(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+    def _validate_below(self, source: Source, path: str, place: _SchemaPosition) -> FieldErrors:
         below = replace(place, is_root=False) if place.is_root else place
-        yield from self._validate_members(source, at, place, below)
+        yield from self._validate_members(source, path, place, below)
         if isinstance(source.get("not"), dict):
-            yield from self.validate(source["not"], f"{at}.not", below)
+            yield from self.validate(source["not"], f"{path}.not", below)
         for key in ("allOf", "oneOf", "anyOf"):
             for index, child in enumerate(source.get(key) or ()):
                 if not is_plain_scalar(child):
-                    yield from self.validate(child, f"{at}.{key}[{index}]", below)
+                    yield from self.validate(child, f"{path}.{key}[{index}]", below)
         if isinstance(source.get("items"), dict) and not is_plain_scalar(source["items"]):
             is_correlated = source.get("x-kubernetes-list-type") == "map"
             inner = replace(
                 below,
                 cardinality=place.multiply_cardinality(source.get("maxItems")),
-                uncorrelated_at=place.uncorrelated_at if is_correlated else place.uncorrelated_at or at,
+                uncorrelated_at=place.uncorrelated_at if is_correlated else place.uncorrelated_at or path,
             )
-            yield from self.validate(source["items"], f"{at}.items", inner)
+            yield from self.validate(source["items"], f"{path}.items", inner)
 
-    def _validate_members(self, source: Source, at: str, place: _SchemaPosition, below: _SchemaPosition) -> FieldErrors:
+    def _validate_members(
+        self, source: Source, path: str, place: _SchemaPosition, below: _SchemaPosition
+    ) -> FieldErrors:
         additional = source.get("additionalProperties")
         if isinstance(additional, dict) and not is_plain_scalar(additional):
             inner = replace(below, cardinality=place.multiply_cardinality(source.get("maxProperties")))
             if place.is_inside_metadata:
                 inner = replace(inner, forbids_defaults="inside additionalProperties applying to object metadata")
-            yield from self.validate(additional, f"{at}.additionalProperties", inner)
+            yield from self.validate(additional, f"{path}.additionalProperties", inner)
         is_object = place.is_root or bool(source.get("x-kubernetes-embedded-resource"))
         for name, child in (source.get("properties") or {}).items():
             if is_plain_scalar(child):
@@ -204,60 +207,60 @@ class _SchemaWalk:
             if is_object and name in _OBJECT_FIELDS:
                 reason = f"in top-level {name}" if place.is_root else below.forbids_defaults
                 inner = replace(below, is_inside_metadata=True, forbids_defaults=reason)
-            yield from self.validate(child, f"{at}.properties[{name}]", inner)
+            yield from self.validate(child, f"{path}.properties[{name}]", inner)
 
 
-def _validate_supported(source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+def _validate_supported(source: Source, path: str, place: _SchemaPosition) -> FieldErrors:
     declared = source.get("type", "")
     if declared and declared not in _TYPES:
-        yield FieldError.not_supported(f"{at}.type", declared, _TYPES)
+        yield FieldError.not_supported(f"{path}.type", declared, _TYPES)
     if source.get("default") is not None and place.forbids_defaults:
-        yield FieldError.forbidden(f"{at}.default", f"must not be set {place.forbids_defaults}")
+        yield FieldError.forbidden(f"{path}.default", f"must not be set {place.forbids_defaults}")
     for key in _UNSUPPORTED:
         if source.get(key):
-            yield FieldError.forbidden(f"{at}.{key}", f"{key} is not supported")
+            yield FieldError.forbidden(f"{path}.{key}", f"{key} is not supported")
     if declared == "null":
-        yield FieldError.forbidden(f"{at}.type", "type cannot be set to null, use nullable as an alternative")
+        yield FieldError.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if isinstance(source.get("items"), list):
-        yield FieldError.forbidden(f"{at}.items", "items must be a schema object and not an array")
+        yield FieldError.forbidden(f"{path}.items", "items must be a schema object and not an array")
     if place.is_inside_metadata and source.get("x-kubernetes-embedded-resource"):
         text = "must not be used inside of resource meta"
-        yield FieldError.forbidden(f"{at}.x-kubernetes-embedded-resource", text)
+        yield FieldError.forbidden(f"{path}.x-kubernetes-embedded-resource", text)
     if source.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield FieldError.forbidden(f"{at}.uniqueItems", text)
+        yield FieldError.forbidden(f"{path}.uniqueItems", text)
     additional = source.get("additionalProperties")
     if additional is not None and additional is not True and source.get("properties"):
         text = "additionalProperties and properties are mutual exclusive"
-        yield FieldError.forbidden(f"{at}.additionalProperties", text)
+        yield FieldError.forbidden(f"{path}.additionalProperties", text)
     if source.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield FieldError.invalid(f"{at}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
-    yield from _validate_map_type(source, at)
-    yield from _validate_list_type(source, at)
+        yield FieldError.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    yield from _validate_map_type(source, path)
+    yield from _validate_list_type(source, path)
 
 
-def _validate_map_type(source: Source, at: str) -> FieldErrors:
+def _validate_map_type(source: Source, path: str) -> FieldErrors:
     map_type = source.get("x-kubernetes-map-type")
     if map_type is None:
         return
-    yield from _validate_needed_type(source, at, "object", "x-kubernetes-map-type")
+    yield from _validate_needed_type(source, path, "object", "x-kubernetes-map-type")
     if map_type not in ("atomic", "granular"):
-        yield FieldError.not_supported(f"{at}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+        yield FieldError.not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
 
 
-def _validate_needed_type(source: Source, at: str, needed: str, key: str) -> FieldErrors:
+def _validate_needed_type(source: Source, path: str, needed: str, key: str) -> FieldErrors:
     declared, text = source.get("type", ""), f"must be {needed} if {key} is specified"
     if not declared:
-        yield FieldError.required(f"{at}.type", text)
+        yield FieldError.required(f"{path}.type", text)
     elif declared != needed:
-        yield FieldError.invalid(f"{at}.type", declared, text)
+        yield FieldError.invalid(f"{path}.type", declared, text)
 
 
-def _validate_list_type(source: Source, at: str) -> FieldErrors:
+def _validate_list_type(source: Source, path: str) -> FieldErrors:
     list_type, keys = source.get("x-kubernetes-list-type"), source.get("x-kubernetes-list-map-keys") or []
-    key_at, type_at = f"{at}.x-kubernetes-list-map-keys", f"{at}.x-kubernetes-list-type"
+    key_at, type_at = f"{path}.x-kubernetes-list-map-keys", f"{path}.x-kubernetes-list-type"
     if list_type is not None:
-        yield from _validate_needed_type(source, at, "array", "x-kubernetes-list-type")
+        yield from _validate_needed_type(source, path, "array", "x-kubernetes-list-type")
         if list_type not in ("atomic", "set", "map"):
             yield FieldError.not_supported(type_at, list_type, ("atomic", "set", "map"))
     if keys and list_type != "map":
@@ -268,17 +271,17 @@ def _validate_list_type(source: Source, at: str) -> FieldErrors:
         if not keys:
             yield FieldError.required(key_at, "must not be empty if x-kubernetes-list-type is map")
         if items is None:
-            yield FieldError.required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
+            yield FieldError.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
         if isinstance(items, dict):
-            yield from _validate_map_keys(items, keys, key_at, f"{at}.items")
+            yield from _validate_map_keys(items, keys, key_at, f"{path}.items")
     elif list_type == "set" and isinstance(items, dict) and source.get("type") == "array":
-        yield from _validate_set_items(items, f"{at}.items")
+        yield from _validate_set_items(items, f"{path}.items")
     if list_type in ("map", "set") and isinstance(items, dict) and items.get("nullable"):
         text = f"cannot be nullable when x-kubernetes-list-type is {list_type}"
-        yield FieldError.forbidden(f"{at}.items.nullable", text)
+        yield FieldError.forbidden(f"{path}.items.nullable", text)
 
 
-def _validate_map_keys(items: Source, keys: list[str], at: str, items_at: str) -> FieldErrors:
+def _validate_map_keys(items: Source, keys: list[str], path: str, items_at: str) -> FieldErrors:
     if items.get("type") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
         yield FieldError.invalid(f"{items_at}.type", items.get("type", ""), text)
@@ -286,9 +289,9 @@ def _validate_map_keys(items: Source, keys: list[str], at: str, items_at: str) -
     properties = items.get("properties") or {}
     for index, key in enumerate(keys):
         if key not in properties:
-            yield FieldError.invalid(at, keys, "entries must all be names of item properties")
+            yield FieldError.invalid(path, keys, "entries must all be names of item properties")
         if key in keys[:index]:
-            yield FieldError.invalid(at, keys, "must not contain duplicate entries")
+            yield FieldError.invalid(path, keys, "must not contain duplicate entries")
     subject = "this property is in x-kubernetes-list-map-keys, so it"
     for key in keys:
         if key not in properties:
@@ -300,10 +303,10 @@ def _validate_map_keys(items: Source, keys: list[str], at: str, items_at: str) -
             yield FieldError.forbidden(f"{items_at}.properties[{key}].nullable", f"{subject} cannot be nullable")
 
 
-def _validate_set_items(items: Source, at: str) -> FieldErrors:
+def _validate_set_items(items: Source, path: str) -> FieldErrors:
     text = "must be atomic as item of a list with x-kubernetes-list-type=set"
     list_type = items.get("x-kubernetes-list-type")
     if items.get("type") == "array" and list_type not in (None, "atomic"):
-        yield FieldError.invalid(f"{at}.x-kubernetes-list-type", list_type, text)
+        yield FieldError.invalid(f"{path}.x-kubernetes-list-type", list_type, text)
     elif items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        yield FieldError.invalid(f"{at}.x-kubernetes-map-type", list_type, text)
+        yield FieldError.invalid(f"{path}.x-kubernetes-map-type", list_type, text)

@@ -116,32 +116,34 @@ def _parts(source: Source) -> Iterator[tuple[str, Source]]:
         yield "additionalProperties", source["additionalProperties"]
 
 
-def validate_structural(source: Source, at: str) -> list[FieldError]:
+def validate_structural(source: Source, path: str) -> list[FieldError]:
     """Return the errors, sorted. Fields that only a combination mentions are reported at the root alone, as in
     kube-apiserver."""
-    return sorted([*_validate_invariants(source, ROOT, at), *_validate_mentioned(source, source, at, at)], key=str)
+    return sorted(
+        [*_validate_invariants(source, ROOT, path), *_validate_mentioned(source, source, path, path)], key=str
+    )
 
 
-def _validate_invariants(source: Source, level: str, at: str) -> FieldErrors:
+def _validate_invariants(source: Source, level: str, path: str) -> FieldErrors:
     if source.get("type") == "array" and source.get("items") is None:
-        yield FieldError.required(f"{at}.items", "must be specified")
+        yield FieldError.required(f"{path}.items", "must be specified")
     for step, child in _parts(source):
         if step != "additionalProperties" and not is_plain_scalar(child):
-            yield from _validate_invariants(child, ITEM if step == "items" else FIELD, f"{at}.{step}")
+            yield from _validate_invariants(child, ITEM if step == "items" else FIELD, f"{path}.{step}")
     additional = source.get("additionalProperties")
     if additional is not None:
         if level == ROOT:
-            yield FieldError.forbidden(f"{at}.additionalProperties", "must not be used at the root")
+            yield FieldError.forbidden(f"{path}.additionalProperties", "must not be used at the root")
         if isinstance(additional, dict) and not is_plain_scalar(additional):
-            yield from _validate_invariants(additional, FIELD, f"{at}.additionalProperties")
-    yield from _validate_extensions(source, at)
-    yield from _validate_values(source, at, *_int_or_string_exceptions(source))
-    yield from _validate_type(source, level, at)
+            yield from _validate_invariants(additional, FIELD, f"{path}.additionalProperties")
+    yield from _validate_extensions(source, path)
+    yield from _validate_values(source, path, *_int_or_string_exceptions(source))
+    yield from _validate_type(source, level, path)
     if level == ROOT or source.get("x-kubernetes-embedded-resource"):
-        yield from _validate_object_fields(source, level, at)
+        yield from _validate_object_fields(source, level, path)
 
 
-def _validate_extensions(source: Source, at: str) -> FieldErrors:
+def _validate_extensions(source: Source, path: str) -> FieldErrors:
     is_preserving = bool(source.get("x-kubernetes-preserve-unknown-fields"))
     is_embedded = bool(source.get("x-kubernetes-embedded-resource"))
     if source.get("x-kubernetes-int-or-string"):
@@ -151,47 +153,53 @@ def _validate_extensions(source: Source, at: str) -> FieldErrors:
             ("x-kubernetes-embedded-resource", is_embedded),
         ):
             if is_set:
-                yield FieldError.invalid(f"{at}.{key}", True, text)
+                yield FieldError.invalid(f"{path}.{key}", True, text)
     if is_embedded and not is_preserving and not source.get("properties"):
         text = "must not be empty if x-kubernetes-embedded-resource is true without"
-        yield FieldError.required(f"{at}.properties", f"{text} x-kubernetes-preserve-unknown-fields")
+        yield FieldError.required(f"{path}.properties", f"{text} x-kubernetes-preserve-unknown-fields")
     if is_embedded and source.get("additionalProperties") is not None:
         text = "must not be used if x-kubernetes-embedded-resource is set"
-        yield FieldError.forbidden(f"{at}.additionalProperties", text)
+        yield FieldError.forbidden(f"{path}.additionalProperties", text)
 
 
-def _validate_type(source: Source, level: str, at: str) -> FieldErrors:
+def _validate_type(source: Source, level: str, path: str) -> FieldErrors:
     declared = source.get("type", "")
     if source.get("x-kubernetes-embedded-resource") and declared != "object":
         text = "must be object if x-kubernetes-embedded-resource is true"
-        yield FieldError.invalid(f"{at}.type", declared, text) if declared else FieldError.required(f"{at}.type", text)
+        yield (
+            FieldError.invalid(f"{path}.type", declared, text)
+            if declared
+            else FieldError.required(f"{path}.type", text)
+        )
     elif not declared and not (
         source.get("x-kubernetes-int-or-string") or source.get("x-kubernetes-preserve-unknown-fields")
     ):
-        yield FieldError.required(f"{at}.type", f"must not be empty {level}")
+        yield FieldError.required(f"{path}.type", f"must not be empty {level}")
     if level == ROOT and declared and declared != "object":
-        yield FieldError.invalid(f"{at}.type", declared, "must be object at the root")
+        yield FieldError.invalid(f"{path}.type", declared, "must be object at the root")
 
 
-def _validate_object_fields(source: Source, level: str, at: str) -> FieldErrors:
+def _validate_object_fields(source: Source, level: str, path: str) -> FieldErrors:
     """Yield errors if a schema restricts apiVersion, kind or metadata, which every object has, more than is allowed."""
     properties = source.get("properties") or {}
     for name in ("kind", "apiVersion"):
         if name in properties and properties[name].get("type") != "string":
             yield FieldError.invalid(
-                f"{at}.properties[{name}].type", properties[name].get("type", ""), "must be string"
+                f"{path}.properties[{name}].type", properties[name].get("type", ""), "must be string"
             )
     metadata = properties.get("metadata")
     if metadata is None:
         return
     if metadata.get("type") != "object":
-        yield FieldError.invalid(f"{at}.properties[metadata].type", metadata.get("type", ""), "must be object")
+        yield FieldError.invalid(f"{path}.properties[metadata].type", metadata.get("type", ""), "must be object")
     if level != ROOT:
         return
-    rest = {key: value for key, value in metadata.items() if value and key not in ("type", "default", "properties")}
-    if rest or {*(metadata.get("properties") or ())} - {"name", "generateName"}:
+    remainder = {
+        key: value for key, value in metadata.items() if value and key not in ("type", "default", "properties")
+    }
+    if remainder or {*(metadata.get("properties") or ())} - {"name", "generateName"}:
         text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        yield FieldError.forbidden(f"{at}.properties[metadata]", text)
+        yield FieldError.forbidden(f"{path}.properties[metadata]", text)
 
 
 # -- value validations -----------------------------------------------------------------------------------------------
@@ -204,34 +212,34 @@ def _int_or_string_exceptions(source: Source) -> tuple[bool, bool]:
     return source.get("anyOf") == _INT_OR_STRING, first.get("anyOf") == _INT_OR_STRING
 
 
-def _validate_values(source: Source, at: str, skips_any_of: bool, skips_first: bool) -> FieldErrors:
+def _validate_values(source: Source, path: str, skips_any_of: bool, skips_first: bool) -> FieldErrors:
     for key in _COMBINATIONS:
         for index, child in enumerate(source.get(key) or ()):
             if key == "anyOf" and skips_any_of:
                 continue
             is_exception = key == "allOf" and index == 0 and skips_first
-            yield from _validate_nested(child, f"{at}.{key}[{index}]", skips_any_of=is_exception)
+            yield from _validate_nested(child, f"{path}.{key}[{index}]", skips_any_of=is_exception)
     if isinstance(source.get("not"), dict):
-        yield from _validate_nested(source["not"], f"{at}.not")
+        yield from _validate_nested(source["not"], f"{path}.not")
     if pattern := source.get("pattern"):
         try:
             compile_pattern(pattern)
         except PatternError as error:
             text = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
-            yield FieldError.invalid(f"{at}.pattern", pattern, text)
+            yield FieldError.invalid(f"{path}.pattern", pattern, text)
 
 
-def _validate_nested(source: Source, at: str, *, skips_any_of: bool = False) -> FieldErrors:
+def _validate_nested(source: Source, path: str, *, skips_any_of: bool = False) -> FieldErrors:
     """Yield the errors of a schema inside of a combination."""
-    yield from _validate_values(source, at, skips_any_of, False)
+    yield from _validate_values(source, path, skips_any_of, False)
     for step, child in _parts(source):
         if step != "additionalProperties":
-            yield from _validate_nested(child, f"{at}.{step}")
+            yield from _validate_nested(child, f"{path}.{step}")
     for key, text in _FORBIDDEN_BELOW.items():
         if _is_set(source, key):
-            yield FieldError.forbidden(f"{at}.{key}", text)
+            yield FieldError.forbidden(f"{path}.{key}", text)
     if "metadata" in (source.get("properties") or ()):
-        yield FieldError.forbidden(f"{at}.properties[metadata]", "must not be specified in a nested context")
+        yield FieldError.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
 def _is_set(source: Source, key: str) -> bool:
@@ -240,22 +248,22 @@ def _is_set(source: Source, key: str) -> bool:
     return bool(source.get(key)) or (key == "additionalProperties" and source.get(key) == {})
 
 
-def _validate_mentioned(values: Source, structure: Source, at: str, values_at: str) -> FieldErrors:
+def _validate_mentioned(values: Source, structure: Source, path: str, values_at: str) -> FieldErrors:
     """Yield errors for fields that only a combination mentions."""
     for step, child in _children(values):
         if step.startswith(("items", "properties", "additionalProperties")):
             continue
-        yield from _validate_nested_mentioned(child, structure, at, f"{values_at}.{step}")
+        yield from _validate_nested_mentioned(child, structure, path, f"{values_at}.{step}")
 
 
-def _validate_nested_mentioned(values: Source, structure: Source, at: str, values_at: str) -> FieldErrors:
-    yield from _validate_mentioned(values, structure, at, values_at)
+def _validate_nested_mentioned(values: Source, structure: Source, path: str, values_at: str) -> FieldErrors:
+    yield from _validate_mentioned(values, structure, path, values_at)
     for step, child in _parts(values):
         if step == "additionalProperties":
             continue
         below = dict(_parts(structure)).get(step)
         if below is None:
             text = f"because it is defined in {values_at}.{step}"
-            yield FieldError.required(f"{at}.{step}", text)
+            yield FieldError.required(f"{path}.{step}", text)
         else:
-            yield from _validate_nested_mentioned(child, below, f"{at}.{step}", f"{values_at}.{step}")
+            yield from _validate_nested_mentioned(child, below, f"{path}.{step}", f"{values_at}.{step}")

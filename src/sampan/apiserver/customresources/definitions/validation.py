@@ -25,38 +25,38 @@ _PROTECTED = ("k8s.io", "kubernetes.io")
 _MIXED = "may have mixed case, but should otherwise match: "
 
 
-def validate_required_names(crd_names: CustomResourceDefinitionNames, at: str) -> FieldErrors:
+def validate_required_names(crd_names: CustomResourceDefinitionNames, path: str) -> FieldErrors:
     for field in ("plural", "singular", "kind", "listKind"):
-        yield from validate_required(getattr(crd_names, field), f"{at}.{field}")
+        yield from validate_required(getattr(crd_names, field), f"{path}.{field}")
 
 
-def validate_names(crd_names: CustomResourceDefinitionNames, at: str) -> FieldErrors:
+def validate_names(crd_names: CustomResourceDefinitionNames, path: str) -> FieldErrors:
     for field in ("plural", "singular"):
-        yield from _validate_dns_label(getattr(crd_names, field), f"{at}.{field}")
+        yield from _validate_dns_label(getattr(crd_names, field), f"{path}.{field}")
     for field in ("kind", "listKind"):
         value = getattr(crd_names, field)
         if value and (messages := names.dns1035_label(value.lower())):
-            yield FieldError.invalid(f"{at}.{field}", value, _MIXED + ",".join(messages))
+            yield FieldError.invalid(f"{path}.{field}", value, _MIXED + ",".join(messages))
     for index, short in enumerate(crd_names.shortNames):
-        yield from _validate_dns_label(short, f"{at}.shortNames[{index}]", is_needed=True)
+        yield from _validate_dns_label(short, f"{path}.shortNames[{index}]", is_needed=True)
     if crd_names.kind and crd_names.kind == crd_names.listKind:
-        yield FieldError.invalid(f"{at}.listKind", crd_names.listKind, "kind and listKind may not be the same")
+        yield FieldError.invalid(f"{path}.listKind", crd_names.listKind, "kind and listKind may not be the same")
     for index, category in enumerate(crd_names.categories):
-        yield from _validate_dns_label(category, f"{at}.categories[{index}]", is_needed=True)
+        yield from _validate_dns_label(category, f"{path}.categories[{index}]", is_needed=True)
 
 
-def _validate_dns_label(value: str, at: str, *, is_needed: bool = False) -> FieldErrors:
+def _validate_dns_label(value: str, path: str, *, is_needed: bool = False) -> FieldErrors:
     if (value or is_needed) and (messages := names.dns1035_label(value)):
-        yield FieldError.invalid(at, value, ",".join(messages))
+        yield FieldError.invalid(path, value, ",".join(messages))
 
 
-def validate_group(group: str, at: str) -> FieldErrors:
+def validate_group(group: str, path: str) -> FieldErrors:
     if not group:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     elif messages := names.dns1123_subdomain(group):
-        yield FieldError.invalid(at, group, ",".join(messages))
+        yield FieldError.invalid(path, group, ",".join(messages))
     elif "." not in group:
-        yield FieldError.invalid(at, group, "should be a domain with at least one dot")
+        yield FieldError.invalid(path, group, "should be a domain with at least one dot")
 
 
 def is_protected(group: str) -> bool:
@@ -68,17 +68,17 @@ def validate_api_approval(crd: CustomResourceDefinition, old: CustomResourceDefi
     group = crd.spec.group
     if not is_protected(group):
         return
-    text, at = crd.metadata.annotations.get(APPROVAL_ANNOTATION, ""), f"metadata.annotations[{APPROVAL_ANNOTATION}]"
+    text, path = crd.metadata.annotations.get(APPROVAL_ANNOTATION, ""), f"metadata.annotations[{APPROVAL_ANNOTATION}]"
     if old is not None and approval_state(old.metadata.annotations.get(APPROVAL_ANNOTATION, "")) == approval_state(
         text
     ):
         return
     start = f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}"'
     if not text:
-        yield FieldError.required(at, f"{start}, {_SEE}")
+        yield FieldError.required(path, f"{start}, {_SEE}")
     elif not approval_state(text):
         why = f'{start} with either a URL or a reason starting with "unapproved", {_SEE}'
-        yield FieldError.invalid(at, text, why)
+        yield FieldError.invalid(path, text, why)
 
 
 def approval_state(text: str) -> str:
@@ -98,24 +98,24 @@ _STRATEGIES = ("None", "Webhook")
 
 
 def validate_conversion(
-    conversion: CustomResourceConversion, old: CustomResourceConversion | None, at: str
+    conversion: CustomResourceConversion, old: CustomResourceConversion | None, path: str
 ) -> FieldErrors:
-    yield from validate_one_of(conversion.strategy, _STRATEGIES, f"{at}.strategy")
+    yield from validate_one_of(conversion.strategy, _STRATEGIES, f"{path}.strategy")
     webhook = conversion.webhook
     client, versions = (webhook.clientConfig, webhook.conversionReviewVersions) if webhook is not None else (None, None)
     if conversion.strategy != "Webhook":
         text = "should not be set when strategy is not set to Webhook"
         if client is not None:
-            yield FieldError.forbidden(f"{at}.webhookClientConfig", text)
+            yield FieldError.forbidden(f"{path}.webhookClientConfig", text)
         if versions:
-            yield FieldError.forbidden(f"{at}.conversionReviewVersions", text)
+            yield FieldError.forbidden(f"{path}.conversionReviewVersions", text)
         return
     if client is None:
-        yield FieldError.required(f"{at}.webhookClientConfig", "required when strategy is set to Webhook")
+        yield FieldError.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
     else:
-        yield from validate_client_config(client, f"{at}.webhookClientConfig")
+        yield from validate_client_config(client, f"{path}.webhookClientConfig")
     yield from validate_review_versions(
-        versions or [], f"{at}.conversionReviewVersions", needs_known=_has_known_review_version(old)
+        versions or [], f"{path}.conversionReviewVersions", needs_known=_has_known_review_version(old)
     )
 
 

@@ -66,13 +66,13 @@ def validate_schemas_present(spec: CustomResourceDefinitionSpec) -> FieldErrors:
 def validate_versions(spec: HoistedSpec) -> FieldErrors:
     """Yield the errors of each version and of the list of versions."""
     for index, version in enumerate(spec.versions):
-        at = f"spec.versions[{index}]"
+        path = f"spec.versions[{index}]"
         if messages := names.dns1035_label(version.name):
-            yield FieldError.invalid(f"{at}.name", version.name, ",".join(messages))
-        yield from _validate_deprecation(version, f"{at}.deprecationWarning")
-        yield from validate_schema(version.schema, f"{at}.schema", has_status=_has_status(version))
-        yield from _validate_subresources_and_columns(version, at)
-        yield from _validate_selectable_fields(version.selectableFields, version.schema, f"{at}.selectableFields")
+            yield FieldError.invalid(f"{path}.name", version.name, ",".join(messages))
+        yield from _validate_deprecation(version, f"{path}.deprecationWarning")
+        yield from validate_schema(version.schema, f"{path}.schema", has_status=_has_status(version))
+        yield from _validate_subresources_and_columns(version, path)
+        yield from _validate_selectable_fields(version.selectableFields, version.schema, f"{path}.selectableFields")
     shown_versions = encode_error_value(list(spec.versions))
     if len({version.name for version in spec.versions}) < len(spec.versions):
         yield FieldError.invalid("spec.versions", shown_versions, "must contain unique version names")
@@ -98,118 +98,122 @@ def _has_status(version: HoistedSpec | CustomResourceDefinitionVersion) -> bool:
 
 
 def validate_stored_versions(stored: Sequence[str], versions: Iterable[CustomResourceDefinitionVersion]) -> FieldErrors:
-    at = "status.storedVersions"
+    path = "status.storedVersions"
     if not stored:
-        yield FieldError.invalid(at, None, "must have at least one stored version")
+        yield FieldError.invalid(path, None, "must have at least one stored version")
         return
     remaining = dict(zip(stored, range(len(stored)), strict=True))
     for version in versions:
         if remaining.pop(version.name, None) is None and version.storage:
-            yield FieldError.invalid(at, list(stored), f"must have the storage version {version.name}")
+            yield FieldError.invalid(path, list(stored), f"must have the storage version {version.name}")
     for name, index in remaining.items():
         text = (
             f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
             f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
             "status.storedVersions"
         )
-        yield FieldError.invalid(f"{at}[{index}]", name, text)
+        yield FieldError.invalid(f"{path}[{index}]", name, text)
 
 
-def _validate_subresources_and_columns(version: HoistedSpec | CustomResourceDefinitionVersion, at: str) -> FieldErrors:
+def _validate_subresources_and_columns(
+    version: HoistedSpec | CustomResourceDefinitionVersion, path: str
+) -> FieldErrors:
     if version.subresources is not None:
-        yield from _validate_subresources(version.subresources, f"{at}.subresources")
+        yield from _validate_subresources(version.subresources, f"{path}.subresources")
     for index, column in enumerate(version.additionalPrinterColumns):
-        yield from _validate_printer_column(column, f"{at}.additionalPrinterColumns[{index}]")
+        yield from _validate_printer_column(column, f"{path}.additionalPrinterColumns[{index}]")
 
 
-def _validate_deprecation(version: CustomResourceDefinitionVersion, at: str) -> FieldErrors:
+def _validate_deprecation(version: CustomResourceDefinitionVersion, path: str) -> FieldErrors:
     warning = version.deprecationWarning
     if warning is None:
         return
     if not version.deprecated:
-        yield FieldError.invalid(at, warning, "can only be set for deprecated versions")
+        yield FieldError.invalid(path, warning, "can only be set for deprecated versions")
         return
     if names.size(warning) > _MAX_WARNING_LENGTH:
-        yield FieldError.invalid(at, warning, f"must be <= {_MAX_WARNING_LENGTH} characters long")
+        yield FieldError.invalid(path, warning, f"must be <= {_MAX_WARNING_LENGTH} characters long")
     if not warning:
-        yield FieldError.invalid(at, warning, "must not be an empty string")
+        yield FieldError.invalid(path, warning, "must not be an empty string")
     bad = next((index for index, letter in enumerate(warning) if not letter.isprintable()), None)
     if bad is not None:
         text = "must only contain printable UTF-8 characters; non-printable character found at index"
-        yield FieldError.invalid(at, warning, f"{text} {len(warning[:bad].encode())}")
+        yield FieldError.invalid(path, warning, f"{text} {len(warning[:bad].encode())}")
 
 
-def _validate_subresources(subresources: CustomResourceSubresources, at: str) -> FieldErrors:
+def _validate_subresources(subresources: CustomResourceSubresources, element_path: str) -> FieldErrors:
     scale = subresources.scale
     if scale is None:
         return
     for field, part in (("specReplicasPath", "spec"), ("statusReplicasPath", "status")):
-        path, field_path = getattr(scale, field), f"{at}.scale.{field}"
+        path, field_path = getattr(scale, field), f"{element_path}.scale.{field}"
         yield from validate_required(path, field_path)
         if path:
             yield from _validate_json_path(path, (part,), f"should be a json path under .{part}", field_path)
     if scale.labelSelectorPath:
         text = "should be a json path under either .spec or .status"
         yield from _validate_json_path(
-            scale.labelSelectorPath, ("spec", "status"), text, f"{at}.scale.labelSelectorPath"
+            scale.labelSelectorPath, ("spec", "status"), text, f"{element_path}.scale.labelSelectorPath"
         )
 
 
-def _validate_json_path(path: str, parts: Sequence[str], text: str, at: str) -> FieldErrors:
+def _validate_json_path(path: str, parts: Sequence[str], text: str, field_path: str) -> FieldErrors:
     if not path.startswith("."):
-        yield FieldError.invalid(at, path, "must be a simple json path starting with .")
+        yield FieldError.invalid(field_path, path, "must be a simple json path starting with .")
     elif not path.startswith(tuple(f".{part}." for part in parts)):
-        yield FieldError.invalid(at, path, text)
+        yield FieldError.invalid(field_path, path, text)
 
 
-def _validate_printer_column(column: CustomResourceColumnDefinition, at: str) -> FieldErrors:
-    yield from validate_required(column.name, f"{at}.name")
+def _validate_printer_column(column: CustomResourceColumnDefinition, path: str) -> FieldErrors:
+    yield from validate_required(column.name, f"{path}.name")
     expected = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not column.type:
-        yield FieldError.required(f"{at}.type", expected)
+        yield FieldError.required(f"{path}.type", expected)
     elif column.type not in _COLUMN_TYPES:
-        yield FieldError.invalid(f"{at}.type", column.type, expected)
+        yield FieldError.invalid(f"{path}.type", column.type, expected)
     if column.format and column.format not in _COLUMN_FORMATS:
-        yield FieldError.invalid(f"{at}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
-    yield from validate_required(column.jsonPath, f"{at}.JSONPath")
+        yield FieldError.invalid(f"{path}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
+    yield from validate_required(column.jsonPath, f"{path}.JSONPath")
     if column.jsonPath and not column.jsonPath.startswith("."):
-        yield FieldError.invalid(f"{at}.JSONPath", column.jsonPath, "must be a simple json path starting with .")
+        yield FieldError.invalid(f"{path}.JSONPath", column.jsonPath, "must be a simple json path starting with .")
 
 
 def _validate_selectable_fields(
-    fields: Sequence[SelectableField], schema: CustomResourceValidation | None, at: str
+    fields: Sequence[SelectableField], schema: CustomResourceValidation | None, field_path: str
 ) -> FieldErrors:
     if not fields:
         return
     root = schema.openAPIV3Schema if schema is not None else None
     if root is None:
-        yield FieldError.invalid(at, "", "may only be set when `version.schema.openAPIV3Schema` is not included")
+        yield FieldError.invalid(
+            field_path, "", "may only be set when `version.schema.openAPIV3Schema` is not included"
+        )
         return
     paths: set[str] = set()
     for index, field in enumerate(fields):
-        path = f"{at}[{index}].jsonPath"
+        path = f"{field_path}[{index}].jsonPath"
         yield from validate_required(field.jsonPath, path)
         if field.jsonPath:
             yield from _validate_selectable_path(field.jsonPath, root, paths, path)
     if len(paths) > _MAX_SELECTABLE_FIELDS:
-        yield FieldError.too_many(at, len(paths), _MAX_SELECTABLE_FIELDS)
+        yield FieldError.too_many(field_path, len(paths), _MAX_SELECTABLE_FIELDS)
 
 
-def _validate_selectable_path(path: str, root: JSONSchemaProps, known_paths: set[str], at: str) -> FieldErrors:
+def _validate_selectable_path(path: str, root: JSONSchemaProps, known_paths: set[str], field_path: str) -> FieldErrors:
     try:
         steps, leaf = _find_selectable_field(path, root)
     except _InvalidPath as error:
-        yield FieldError.invalid(at, path, f"is an invalid path: {error}")
+        yield FieldError.invalid(field_path, path, f"is an invalid path: {error}")
         return
     if steps[0] == "metadata":
-        yield FieldError.invalid(at, path, "must not point to fields in metadata")
+        yield FieldError.invalid(field_path, path, "must not point to fields in metadata")
     if leaf.type not in _SELECTABLE:
         text = (
             "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are"
         )
-        yield FieldError.invalid(at, path, f"{text} allowed.")
+        yield FieldError.invalid(field_path, path, f"{text} allowed.")
     if path in known_paths:
-        yield FieldError.duplicate(at, path)
+        yield FieldError.duplicate(field_path, path)
     known_paths.add(path)
 
 

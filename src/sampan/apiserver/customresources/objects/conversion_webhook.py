@@ -166,9 +166,9 @@ def _restore_metadata(original: Value, converted: Any, api_version: str) -> Valu
         if actual != expected:
             why = f"{field} of the converted object must not change: expected {expected}, received {actual}"
             raise InvalidResponse(f"returned invalid converted object: {why}")
-    kept = {key: value for key, value in before.items() if key not in ("labels", "annotations")}
+    metadata_fields = {key: value for key, value in before.items() if key not in ("labels", "annotations")}
     changed = {key: _texts(meta[key], key) for key in ("labels", "annotations") if meta.get(key)}
-    return {**converted, "metadata": {**kept, **changed}}
+    return {**converted, "metadata": {**metadata_fields, **changed}}
 
 
 def _texts(value: Any, field: str) -> dict[str, str]:

@@ -153,7 +153,7 @@ def _walk(value: Any, schema: Schema | None, path: str, validate: Validate) -> I
 def _validate_list(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if not isinstance(value, list) or schema.list_type not in ("set", "map"):
         return
-    known: set[str] = set()
+    used_keys: set[str] = set()
     for index, item in enumerate(value):
         if schema.list_type == "map":
             if not isinstance(item, dict):
@@ -162,9 +162,9 @@ def _validate_list(value: Any, schema: Schema, path: str) -> Iterator[FieldError
         else:
             shown = item
         text = gotext.json_text(shown)
-        if text in known:
+        if text in used_keys:
             yield FieldError.duplicate(f"{path}[{index}]", shown)
-        known.add(text)
+        used_keys.add(text)
 
 
 def _validate_object(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:

@@ -43,8 +43,8 @@ def _is_date(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    day, separator, rest = text.lower().partition("t")
-    match = _DATE_TIME.fullmatch(rest) if separator and _is_date(day) else None
+    day, separator, remainder = text.lower().partition("t")
+    match = _DATE_TIME.fullmatch(remainder) if separator and _is_date(day) else None
     return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 

@@ -248,11 +248,11 @@ def _compile_below(schema: Schema) -> Validate | None:
         for name, member in value.items():
             check = properties.get(name)
             if check is not None:
-                part, at = correlation.of_member(name, member), f"{path}.{name}" if path else name
-                check(member, before.get(name, UNCORRELATED), part, at, evaluation)
+                part, field_path = correlation.of_member(name, member), f"{path}.{name}" if path else name
+                check(member, before.get(name, UNCORRELATED), part, field_path, evaluation)
             elif other is not None and name not in schema.properties:
-                part, at = correlation.of_member(name, member), f"{path}[{name}]"
-                other(member, before.get(name, UNCORRELATED), part, at, evaluation)
+                part, field_path = correlation.of_member(name, member), f"{path}[{name}]"
+                other(member, before.get(name, UNCORRELATED), part, field_path, evaluation)
 
     return validate
 
@@ -333,9 +333,9 @@ def _evaluate(
 ) -> Iterator[FieldError]:
     """Yield the error of a rule that does not hold, or cannot be evaluated. For an unchanged value, a rule that does
     not hold causes a warning instead, unless it compares the value with the one before."""
-    at = path or _ROOT
+    position = path or _ROOT
     if rule.program is None or rule.error:
-        yield FieldError.invalid(at, shown_type, f"rule compile error: {rule.error}")
+        yield FieldError.invalid(position, shown_type, f"rule compile error: {rule.error}")
         return
     try:
         if evaluation.run(rule.program, variables.select(rule)) is True:
@@ -344,18 +344,18 @@ def _evaluate(
         why = (
             f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.shown}"
         )
-        yield FieldError.invalid(at, shown_type, why)
+        yield FieldError.invalid(position, shown_type, why)
         return
     except _BudgetExceeded:
         text = "validation failed due to running out of cost budget, no further validation rules will be run"
-        yield FieldError.invalid(at, shown_type, text)
+        yield FieldError.invalid(position, shown_type, text)
         return
     except EvaluationError as error:
         if str(error).startswith(_NO_OVERLOAD):
             why = "call arguments did not match a supported operator, function or macro signature"
-            yield FieldError.invalid(at, shown_type, f"'{error}': {why} for rule: {rule.shown}")
+            yield FieldError.invalid(position, shown_type, f"'{error}': {why} for rule: {rule.shown}")
         else:
-            yield FieldError.invalid(at, shown_type, f"{error} evaluating rule: {rule.shown}")
+            yield FieldError.invalid(position, shown_type, f"{error} evaluating rule: {rule.shown}")
         return
     shown_value = OMITTED if isinstance(value, dict | list) else value
     failure = _failure(rule, _join_paths(path, rule.source.get("fieldPath", "")), shown_value, variables, evaluation)
@@ -376,16 +376,16 @@ def _join_paths(path: str, field_path: str) -> str:
     return path + relative if relative.startswith("[") else f"{path}.{relative}"
 
 
-def _failure(rule: CheckedRule, at: str, value: Any, variables: _Variables, evaluation: _Evaluation) -> FieldError:
+def _failure(rule: CheckedRule, path: str, value: Any, variables: _Variables, evaluation: _Evaluation) -> FieldError:
     message = _message(rule, variables, evaluation) or rule.message
     match rule.source.get("reason"):
         case "FieldValueForbidden":
-            return FieldError.forbidden(at, message)
+            return FieldError.forbidden(path, message)
         case "FieldValueRequired":
-            return FieldError.required(at, message)
+            return FieldError.required(path, message)
         case "FieldValueDuplicate":
-            return FieldError.duplicate(at, value)
-    return FieldError.invalid(at, value, message)
+            return FieldError.duplicate(path, value)
+    return FieldError.invalid(path, value, message)
 
 
 def _message(rule: CheckedRule, variables: _Variables, evaluation: _Evaluation) -> str:

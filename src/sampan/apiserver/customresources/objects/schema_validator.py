@@ -130,15 +130,15 @@ def key_of_item(item: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _item_parts(source: Source) -> list[Part]:
-    least, most = source.get("minItems"), source.get("maxItems")
-    if least is None and most is None:
+    minimum, maximum = source.get("minItems"), source.get("maxItems")
+    if minimum is None and maximum is None:
         return []
 
     def check(value: list[Any], path: str, out: SchemaErrors) -> None:
-        if least is not None and len(value) < least:
-            out.append(invalid_error(path, len(value), f"should have at least {least} items"))
-        if most is not None and len(value) > most:
-            out.append(FieldError.too_many(path or NO_PATH, len(value), most))
+        if minimum is not None and len(value) < minimum:
+            out.append(invalid_error(path, len(value), f"should have at least {minimum} items"))
+        if maximum is not None and len(value) > maximum:
+            out.append(FieldError.too_many(path or NO_PATH, len(value), maximum))
 
     return [check]
 
@@ -148,17 +148,17 @@ def _members(source: Source) -> Check | None:
     additional = source.get("additionalProperties")
     check_other = _compile(additional) if isinstance(additional, Mapping) else None
     required = tuple(source.get("required") or ())
-    least, most = source.get("minProperties"), source.get("maxProperties")
-    if not (properties or check_other or required or least is not None or most is not None or additional is False):
+    minimum, maximum = source.get("minProperties"), source.get("maxProperties")
+    if not (properties or check_other or required or minimum is not None or maximum is not None or additional is False):
         return None
 
     def check(value: dict[str, Any], old: Any, path: str, out: SchemaErrors) -> int:
         size, matches = len(value), 0
-        if least is not None and size < least:
-            out.append(invalid_error(path, size, f"should have at least {least} properties"))
+        if minimum is not None and size < minimum:
+            out.append(invalid_error(path, size, f"should have at least {minimum} properties"))
             return matches
-        if most is not None and size > most:
-            out.append(FieldError.too_many(path or NO_PATH, size, most))
+        if maximum is not None and size > maximum:
+            out.append(FieldError.too_many(path or NO_PATH, size, maximum))
             return matches
         before = old if isinstance(old, dict) else _EMPTY_OBJECT
         prefix = f"{path}." if path else ""

@@ -14,7 +14,7 @@ from sampan.api.types.apiextensions_v1 import CustomResourceSubresourceScale
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
 from sampan.apiserver.registry import deletion, metadata
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, StatusStrategy, Strategy
 from sampan.machinery import errors
 
@@ -136,10 +136,10 @@ def _take_status(obj: Any, source: Any) -> None:
         obj.content.pop(_STATUS, None)
 
 
-def make_custom_behaviour(resource: Resource) -> ResourceBehaviour:
+def make_custom_behavior(resource: Resource) -> ResourceBehavior:
     """Return the behavior of a custom resource that was registered without a definition."""
     strategy = CustomStrategy(resource=resource)
-    return ResourceBehaviour(strategy=strategy, views=status_views(resource, strategy))
+    return ResourceBehavior(strategy=strategy, views=status_views(resource, strategy))
 
 
 def status_views(resource: Resource, strategy: CustomStrategy) -> dict[str, Strategy]:

@@ -90,7 +90,7 @@ class OpenApiContents:
         if not self._scheme.is_custom_group(group):
             yield _resource_list(group, version)
         for resource in resources:
-            strategy = self._registry.behaviour(resource).strategy
+            strategy = self._registry.behavior(resource).strategy
             operations = ResourceOperations(
                 resource=resource, names=self.definitions, is_returned=strategy.return_deleted_object
             )

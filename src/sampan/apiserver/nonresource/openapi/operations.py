@@ -70,16 +70,18 @@ class ResourceOperations:
 
     def paths(self) -> Iterator[PathItem]:
         resource, start = self._resource, self._start
-        where = (NAMESPACE,) if resource.namespaced else ()
+        scope_parameters = (NAMESPACE,) if resource.namespaced else ()
         if resource.namespaced and "list" in resource.verbs:
             yield PathItem(f"{start}/{resource.plural}", (self._list(everywhere=True),), (PRETTY,))
-        yield PathItem(start + self._below, tuple(self._collection()), (*where, PRETTY))
+        yield PathItem(start + self._below, tuple(self._collection()), (*scope_parameters, PRETTY))
         if object_operations := tuple(self._object()):
-            yield PathItem(f"{start}{self._below}/{{name}}", object_operations, (NAME, *where, PRETTY))
+            yield PathItem(f"{start}{self._below}/{{name}}", object_operations, (NAME, *scope_parameters, PRETTY))
         for subresource in resource.subresources:
-            yield from self._subresource(subresource, f"{start}{self._below}/{{name}}/{subresource.name}", where)
+            yield from self._subresource(
+                subresource, f"{start}{self._below}/{{name}}/{subresource.name}", scope_parameters
+            )
         if "watch" in resource.verbs and not resource.is_custom:
-            yield from self._watches(where)
+            yield from self._watches(scope_parameters)
 
     # -- the resource itself -----------------------------------------------------------------------------------------
 
@@ -181,17 +183,17 @@ class ResourceOperations:
 
     # -- subresources ------------------------------------------------------------------------------------------------
 
-    def _subresource(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
+    def _subresource(self, sub: Subresource, path: str, scope_parameters: tuple[Parameter, ...]) -> Iterator[PathItem]:
         kind, suffix = self._resource.kind_of(sub), sub.name.capitalize()
         if sub.name in _CONNECTED:
-            yield from self._build_connect_paths(sub, path, (NAME, *where))
+            yield from self._build_connect_paths(sub, path, (NAME, *scope_parameters))
         elif sub.name == "log":
-            yield PathItem(path, (self._log(),), (NAME, *where, PRETTY))
+            yield PathItem(path, (self._log(),), (NAME, *scope_parameters, PRETTY))
         else:
             schema = self._names.find_name(kind)
             creations = [self._create(schema, kind, suffix)] if "create" in sub.verbs else []
             operations = (*self._views(sub.verbs, schema, kind, suffix), *creations)
-            yield PathItem(path, operations, (NAME, *where, PRETTY))
+            yield PathItem(path, operations, (NAME, *scope_parameters, PRETTY))
 
     def _log(self) -> Operation:
         name = f"{self._title}{self._scope}{self._resource.kind}Log"
@@ -202,12 +204,14 @@ class ResourceOperations:
             "get", f"read{name}", description, action="get", parameters=components.LOG, responses=responses, forms=forms
         )
 
-    def _build_connect_paths(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
+    def _build_connect_paths(
+        self, sub: Subresource, path: str, scope_parameters: tuple[Parameter, ...]
+    ) -> Iterator[PathItem]:
         methods = _PROXY_METHODS if sub.name == "proxy" else ("get", "post")
-        yield PathItem(path, tuple(self._connect(sub, method, "") for method in methods), where)
+        yield PathItem(path, tuple(self._connect(sub, method, "") for method in methods), scope_parameters)
         if sub.name == "proxy":
             below = tuple(self._connect(sub, method, "WithPath") for method in methods)
-            yield PathItem(f"{path}/{{path}}", below, (*where, PATH_BEYOND))
+            yield PathItem(f"{path}/{{path}}", below, (*scope_parameters, PATH_BEYOND))
 
     def _connect(self, sub: Subresource, method: str, suffix: str) -> Operation:
         resource = self._resource
@@ -225,15 +229,15 @@ class ResourceOperations:
 
     # -- deprecated watch paths --------------------------------------------------------------------------------------
 
-    def _watches(self, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
+    def _watches(self, scope_parameters: tuple[Parameter, ...]) -> Iterator[PathItem]:
         resource, start = self._resource, f"{self._start}/watch"
         if resource.namespaced:
             operation = self._watch(f"{resource.kind}ListForAllNamespaces", "watchlist")
             yield PathItem(f"{start}/{resource.plural}", (operation,), (PRETTY,))
         many = self._watch(f"{self._scope}{resource.kind}List", "watchlist")
-        yield PathItem(start + self._below, (many,), (*where, PRETTY))
+        yield PathItem(start + self._below, (many,), (*scope_parameters, PRETTY))
         single_watch = self._watch(f"{self._scope}{resource.kind}", "watch")
-        yield PathItem(f"{start}{self._below}/{{name}}", (single_watch,), (NAME, *where, PRETTY))
+        yield PathItem(f"{start}{self._below}/{{name}}", (single_watch,), (NAME, *scope_parameters, PRETTY))
 
     def _watch(self, name: str, action: str) -> Operation:
         subject = "an object" if action == "watch" else "a list"

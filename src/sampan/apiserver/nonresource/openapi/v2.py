@@ -68,8 +68,8 @@ def _custom_definition(schema: dict[str, Any]) -> dict[str, Any]:
 
 def schema_of(node: dict[str, Any], *, is_custom: bool = False) -> dict[str, Any]:
     """Convert a v3 schema to v2."""
-    kept = _CUSTOM_SCHEMA_KEYWORDS if is_custom else _SCHEMA_KEYWORDS
-    schema_value = {key: value for key, value in node.items() if key in kept or key.startswith("x-")}
+    keywords = _CUSTOM_SCHEMA_KEYWORDS if is_custom else _SCHEMA_KEYWORDS
+    schema_value = {key: value for key, value in node.items() if key in keywords or key.startswith("x-")}
     target = node.get("$ref") or next((part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), None)
     if target is not None:
         schema_value["$ref"] = target.replace(_V3_PREFIX, _PREFIX)

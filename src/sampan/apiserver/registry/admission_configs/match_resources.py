@@ -59,60 +59,60 @@ def default_resources(match_resources: MatchResources) -> None:
     default_rules(match_resources.excludeResourceRules)
 
 
-def validate_match_resources(match_resources: MatchResources, at: str) -> FieldErrors:
-    yield from validate_optional_one_of(match_resources.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
-    yield from selector_errors(match_resources.namespaceSelector, f"{at}.namespaceSelector")
-    yield from selector_errors(match_resources.objectSelector, f"{at}.objectSelector")
+def validate_match_resources(match_resources: MatchResources, path: str) -> FieldErrors:
+    yield from validate_optional_one_of(match_resources.matchPolicy, MATCH_POLICIES, f"{path}.matchPolicy")
+    yield from selector_errors(match_resources.namespaceSelector, f"{path}.namespaceSelector")
+    yield from selector_errors(match_resources.objectSelector, f"{path}.objectSelector")
     for name in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(getattr(match_resources, name)):
-            yield from _validate_named_rule(rule, f"{at}.{name}[{index}]")
+            yield from _validate_named_rule(rule, f"{path}.{name}[{index}]")
 
 
-def validate_mutable_operations(match_resources: MatchResources, at: str) -> FieldErrors:
+def validate_mutable_operations(match_resources: MatchResources, path: str) -> FieldErrors:
     """Yield errors for operations that a mutating policy cannot match."""
     for rule in match_resources.resourceRules:
         for operation in rule.operations:
-            yield from validate_optional_one_of(operation, _CHANGES, f"{at}.resourceRules.operations")
+            yield from validate_optional_one_of(operation, _CHANGES, f"{path}.resourceRules.operations")
 
 
-def _validate_named_rule(rule: NamedRuleWithOperations, at: str) -> FieldErrors:
+def _validate_named_rule(rule: NamedRuleWithOperations, field_path: str) -> FieldErrors:
     resource_names: set[str] = set()
     for index, name in enumerate(rule.resourceNames):
-        path = f"{at}.resourceNames[{index}]"
+        path = f"{field_path}.resourceNames[{index}]"
         for text in names.path_segment(name):
             yield FieldError.invalid(path, name, text)
         yield from validate_unique(name, resource_names, path)
-    yield from validate_rule_with_operations(rule, at)
+    yield from validate_rule_with_operations(rule, field_path)
 
 
-def validate_rule_with_operations(rule: Rule, at: str) -> FieldErrors:
-    yield from validate_required(rule.operations, f"{at}.operations")
-    yield from _validate_wildcard_alone(rule.operations, "operations", f"{at}.operations")
+def validate_rule_with_operations(rule: Rule, path: str) -> FieldErrors:
+    yield from validate_required(rule.operations, f"{path}.operations")
+    yield from _validate_wildcard_alone(rule.operations, "operations", f"{path}.operations")
     for index, operation in enumerate(rule.operations):
-        yield from validate_optional_one_of(operation, _OPERATIONS, f"{at}.operations[{index}]")
-    yield from validate_required(rule.apiGroups, f"{at}.apiGroups")
-    yield from _validate_wildcard_alone(rule.apiGroups, "API groups", f"{at}.apiGroups")
-    yield from validate_required(rule.apiVersions, f"{at}.apiVersions")
-    yield from _validate_wildcard_alone(rule.apiVersions, "API versions", f"{at}.apiVersions")
+        yield from validate_optional_one_of(operation, _OPERATIONS, f"{path}.operations[{index}]")
+    yield from validate_required(rule.apiGroups, f"{path}.apiGroups")
+    yield from _validate_wildcard_alone(rule.apiGroups, "API groups", f"{path}.apiGroups")
+    yield from validate_required(rule.apiVersions, f"{path}.apiVersions")
+    yield from _validate_wildcard_alone(rule.apiVersions, "API versions", f"{path}.apiVersions")
     for index, version in enumerate(rule.apiVersions):
-        yield from validate_required(version, f"{at}.apiVersions[{index}]")
-    yield from _validate_resources(rule.resources, f"{at}.resources")
-    yield from validate_optional_one_of(rule.scope, _SCOPES, f"{at}.scope")
+        yield from validate_required(version, f"{path}.apiVersions[{index}]")
+    yield from _validate_resources(rule.resources, f"{path}.resources")
+    yield from validate_optional_one_of(rule.scope, _SCOPES, f"{path}.scope")
 
 
-def _validate_wildcard_alone(values: list[str], what: str, at: str) -> FieldErrors:
+def _validate_wildcard_alone(values: list[str], subject: str, path: str) -> FieldErrors:
     if "*" in values and len(values) > 1:
-        yield FieldError.invalid(at, values, f"if '*' is present, must not specify other {what}")
+        yield FieldError.invalid(path, values, f"if '*' is present, must not specify other {subject}")
 
 
-def _validate_resources(resources: list[str], at: str) -> FieldErrors:
+def _validate_resources(resources: list[str], field_path: str) -> FieldErrors:
     """Yield errors for resources that a wildcard in the same list covers."""
-    yield from validate_required(resources, at)
+    yield from validate_required(resources, field_path)
     all_parts_of: set[str] = set()
     part_of_all: set[str] = set()
     is_last_whole = False
     for index, pattern in enumerate(resources):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         resource, slash, part = pattern.partition("/")
         if not slash:
             yield from validate_required(pattern, path)
@@ -125,21 +125,21 @@ def _validate_resources(resources: list[str], at: str) -> FieldErrors:
         all_parts_of |= {resource} if part == "*" else set()
         part_of_all |= {part} if resource == "*" else set()
     if "*/*" in resources and len(resources) > 1:
-        yield FieldError.invalid(at, resources, "if '*/*' is present, must not specify other resources")
+        yield FieldError.invalid(field_path, resources, "if '*/*' is present, must not specify other resources")
     if "*" in resources and is_last_whole:
         text = "if '*' is present, must not specify other resources without subresources"
-        yield FieldError.invalid(at, resources, text)
+        yield FieldError.invalid(field_path, resources, text)
 
 
 def validate_match_conditions(
-    conditions: Sequence[MatchCondition], at: str, environment: Callable[[], Environment]
+    conditions: Sequence[MatchCondition], field_path: str, environment: Callable[[], Environment]
 ) -> FieldErrors:
     """Yield the errors of match conditions; `environment` returns the variables that they may use."""
     if len(conditions) > _MAX_MATCH_CONDITIONS:
-        yield FieldError.too_many(at, len(conditions), _MAX_MATCH_CONDITIONS)
+        yield FieldError.too_many(field_path, len(conditions), _MAX_MATCH_CONDITIONS)
     condition_names: set[str] = set()
     for index, condition in enumerate(conditions):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         yield from _validate_condition(condition.expression, f"{path}.expression", environment)
         yield from (
             validate_qualified_name(condition.name, f"{path}.name")
@@ -150,18 +150,18 @@ def validate_match_conditions(
             yield from validate_unique(condition.name, condition_names, f"{path}.name")
 
 
-def _validate_condition(text: str, at: str, environment: Callable[[], Environment]) -> FieldErrors:
+def _validate_condition(text: str, path: str, environment: Callable[[], Environment]) -> FieldErrors:
     if not text.strip():
-        yield FieldError.required(at)
+        yield FieldError.required(path)
         return
     try:
         compile_condition(environment(), text)
     except CelError as error:
-        yield expression_error(at, text, error)
+        yield expression_error(path, text, error)
 
 
-def expression_error(at: str, text: str, error: CelError) -> FieldError:
+def expression_error(path: str, text: str, error: CelError) -> FieldError:
     """Return the validation error of an expression that cannot be compiled."""
     if isinstance(error, InstantiationError):
-        return FieldError.internal(at, str(error))
-    return FieldError.invalid(at, text, str(error))
+        return FieldError.internal(path, str(error))
+    return FieldError.invalid(path, text, str(error))

@@ -97,26 +97,26 @@ def validate_conditions_and_variables(
 
 
 def validate_expression(
-    compile_expression: Callable[[str], Program], text: str, at: str, *, missing: str = ""
+    compile_expression: Callable[[str], Program], text: str, path: str, *, missing: str = ""
 ) -> FieldErrors:
     """Yield the error of an expression. `missing` is the message if it is empty."""
     if not text.strip():
-        yield FieldError.required(at, missing)
+        yield FieldError.required(path, missing)
         return
     try:
         compile_expression(text)
     except CelError as error:
-        yield expression_error(at, text, error)
+        yield expression_error(path, text, error)
 
 
-def _validate_match_constraints(match_resources: MatchResources, at: str) -> FieldErrors:
-    yield from validate_match_resources(match_resources, at)
+def _validate_match_constraints(match_resources: MatchResources, path: str) -> FieldErrors:
+    yield from validate_match_resources(match_resources, path)
     if not match_resources.resourceRules:
-        yield FieldError.required(f"{at}.resourceRules")
+        yield FieldError.required(f"{path}.resourceRules")
 
 
-def _validate_param_kind(kind: ParamKind, at: str) -> FieldErrors:
-    version_at = f"{at}.apiVersion"
+def _validate_param_kind(kind: ParamKind, path: str) -> FieldErrors:
+    version_at = f"{path}.apiVersion"
     if not kind.apiVersion:
         yield FieldError.required(version_at)
     elif kind.apiVersion.count("/") > 1:
@@ -130,15 +130,17 @@ def _validate_param_kind(kind: ParamKind, at: str) -> FieldErrors:
         elif messages := names.dns1035_label(version):
             yield FieldError.invalid(version_at, version, ",".join(messages))
     if not kind.kind:
-        yield FieldError.required(f"{at}.kind")
+        yield FieldError.required(f"{path}.kind")
     elif messages := names.dns1035_label(kind.kind.lower()):
         start = "may have mixed case, but should otherwise match: "
-        yield FieldError.invalid(f"{at}.kind", kind.kind, start + ",".join(messages))
+        yield FieldError.invalid(f"{path}.kind", kind.kind, start + ",".join(messages))
 
 
-def _validate_variables(variables: Sequence[Variable], at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
+def _validate_variables(
+    variables: Sequence[Variable], field_path: str, compiler: PolicyExpressionCompiler
+) -> FieldErrors:
     for index, variable in enumerate(variables):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         if not variable.name.strip():
             yield FieldError.required(f"{path}.name", "name is not specified")
         elif not _is_identifier(variable.name) or variable.name in RESERVED:
@@ -209,15 +211,15 @@ def validate_binding_spec(spec: BindingSpec) -> FieldErrors:
         yield from validate_match_resources(spec.matchResources, "spec.matchResources")
 
 
-def _validate_param_ref(reference: ParamRef, at: str) -> FieldErrors:
+def _validate_param_ref(reference: ParamRef, path: str) -> FieldErrors:
     name, selector = reference.name, reference.selector
     for text in names.path_segment(name):
-        yield FieldError.invalid(f"{at}.name", name, text)
+        yield FieldError.invalid(f"{path}.name", name, text)
     if name and selector is not None:
-        yield FieldError.forbidden(f"{at}.name", _EITHER)
-    yield from selector_errors(selector, f"{at}.selector")
+        yield FieldError.forbidden(f"{path}.name", _EITHER)
+    yield from selector_errors(selector, f"{path}.selector")
     if name and selector is not None:
-        yield FieldError.forbidden(f"{at}.selector", _EITHER)
+        yield FieldError.forbidden(f"{path}.selector", _EITHER)
     if not name and selector is None:
-        yield FieldError.required(at, "one of name or selector must be specified")
-    yield from validate_one_of(reference.parameterNotFoundAction or "", _ACTIONS, f"{at}.parameterNotFoundAction")
+        yield FieldError.required(path, "one of name or selector must be specified")
+    yield from validate_one_of(reference.parameterNotFoundAction or "", _ACTIONS, f"{path}.parameterNotFoundAction")

@@ -41,84 +41,86 @@ def has_known(versions: Sequence[str]) -> bool:
     return not set(versions).isdisjoint(_REVIEW_VERSIONS)
 
 
-def validate_review_versions(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> FieldErrors:
+def validate_review_versions(
+    versions: Sequence[str], path: str, *, needs_known: bool, missing: str = ""
+) -> FieldErrors:
     """Yield the errors of a list of review versions. `missing` is the message if the list is empty."""
     if not versions:
-        yield FieldError.required(at, missing)
+        yield FieldError.required(path, missing)
         return
     distinct_versions: set[str] = set()
     for index, version in enumerate(versions):
         if version in distinct_versions:
-            yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
+            yield FieldError.invalid(f"{path}[{index}]", version, "duplicate version")
             continue
         distinct_versions.add(version)
         for text in names.dns1035_label(version):
-            yield FieldError.invalid(f"{at}[{index}]", version, text)
+            yield FieldError.invalid(f"{path}[{index}]", version, text)
     if needs_known and not has_known(versions):
-        yield FieldError.invalid(at, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
+        yield FieldError.invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
 
 
 DEFAULT_PORT = 443
 _FORM = "; desired format: https://host[/path]"
 
 
-def validate_client_config(config: WebhookLocation, at: str) -> FieldErrors:
+def validate_client_config(config: WebhookLocation, path: str) -> FieldErrors:
     if (config.url is None) == (config.service is None):
-        yield FieldError.required(at, "exactly one of url or service is required")
+        yield FieldError.required(path, "exactly one of url or service is required")
     elif config.url is not None:
-        yield from _validate_url(config.url, f"{at}.url")
+        yield from _validate_url(config.url, f"{path}.url")
     elif config.service is not None:
-        yield from validate_service_reference(config.service, f"{at}.service")
+        yield from validate_service_reference(config.service, f"{path}.service")
 
 
-def _validate_url(text: str, at: str) -> FieldErrors:
+def _validate_url(text: str, path: str) -> FieldErrors:
     try:
         url = urlsplit(text)
         host = url.netloc.rpartition("@")[2]
         url.port  # noqa: B018 - reading it checks it
     except ValueError as error:
-        yield FieldError.required(at, f"url must be a valid URL: {error}{_FORM}")
+        yield FieldError.required(path, f"url must be a valid URL: {error}{_FORM}")
         return
     if url.scheme != "https":
-        yield FieldError.invalid(at, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+        yield FieldError.invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
     if not host:
-        yield FieldError.invalid(at, "", f"host must be specified{_FORM}")
-    yield from _validate_url_parts(url, at)
+        yield FieldError.invalid(path, "", f"host must be specified{_FORM}")
+    yield from _validate_url_parts(url, path)
 
 
-def _validate_url_parts(url: SplitResult, at: str) -> FieldErrors:
+def _validate_url_parts(url: SplitResult, path: str) -> FieldErrors:
     user, mark, _ = url.netloc.rpartition("@")
     if mark:
-        yield FieldError.invalid(at, user, "user information is not permitted in the URL")
+        yield FieldError.invalid(path, user, "user information is not permitted in the URL")
     if url.fragment:
-        yield FieldError.invalid(at, url.fragment, "fragments are not permitted in the URL")
+        yield FieldError.invalid(path, url.fragment, "fragments are not permitted in the URL")
     if url.query:
-        yield FieldError.invalid(at, url.query, "query parameters are not permitted in the URL")
+        yield FieldError.invalid(path, url.query, "query parameters are not permitted in the URL")
 
 
-def validate_service_reference(service: WebhookService, at: str) -> FieldErrors:
+def validate_service_reference(service: WebhookService, path: str) -> FieldErrors:
     """Yield the errors of a service. As in kube-apiserver, a missing namespace is reported as a missing name, and vice
     versa."""
-    yield from validate_required(service.namespace, f"{at}.name")
-    yield from validate_required(service.name, f"{at}.namespace")
+    yield from validate_required(service.namespace, f"{path}.name")
+    yield from validate_required(service.name, f"{path}.namespace")
     port = service.port if service.port is not None else DEFAULT_PORT
     if messages := names.port_number(port):
-        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(messages)}")
+        yield FieldError.invalid(f"{path}.port", port, f"port is not valid: {', '.join(messages)}")
     if service.path not in (None, "", "/"):
-        yield from _validate_path(service.path or "", f"{at}.path")
+        yield from _validate_path(service.path or "", f"{path}.path")
 
 
-def _validate_path(path: str, at: str) -> FieldErrors:
+def _validate_path(path: str, field_path: str) -> FieldErrors:
     if path == "//":
-        yield FieldError.invalid(at, path, "segment[0] may not be empty")
+        yield FieldError.invalid(field_path, path, "segment[0] may not be empty")
         return
     if not path.startswith("/"):
-        yield FieldError.invalid(at, path, "must start with a '/'")
+        yield FieldError.invalid(field_path, path, "must start with a '/'")
     for index, step in enumerate(path[1:].removesuffix("/").split("/")):
         if not step:
-            yield FieldError.invalid(at, path, f"segment[{index}] may not be empty")
+            yield FieldError.invalid(field_path, path, f"segment[{index}] may not be empty")
         for text in names.dns1123_subdomain(step) if step else ():
-            yield FieldError.invalid(at, path, f"segment[{index}]: {text}")
+            yield FieldError.invalid(field_path, path, f"segment[{index}]: {text}")
 
 
 Hook = ValidatingWebhook | MutatingWebhook
@@ -189,35 +191,37 @@ def _validate_webhooks(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Fie
     same_conditions = old is not None and [h.matchConditions for h in hooks] == [h.matchConditions for h in old]
     hook_names: set[str] = set()
     for index, hook in enumerate(hooks):
-        at = f"webhooks[{index}]"
-        yield from _validate_webhook(hook, at, effects, allow_bad_values)
+        path = f"webhooks[{index}]"
+        yield from _validate_webhook(hook, path, effects, allow_bad_values)
         if not same_conditions:
             yield from validate_match_conditions(
-                hook.matchConditions, f"{at}.matchConditions", match_condition_environment
+                hook.matchConditions, f"{path}.matchConditions", match_condition_environment
             )
         versions = hook.admissionReviewVersions or []
-        at_versions = f"{at}.admissionReviewVersions"
+        at_versions = f"{path}.admissionReviewVersions"
         yield from validate_review_versions(
             versions, at_versions, needs_known=needs_review, missing=MISSING_REVIEW_VERSION_ERROR
         )
         if needs_unique and hook.name:
-            yield from validate_unique(hook.name, hook_names, f"{at}.name")
+            yield from validate_unique(hook.name, hook_names, f"{path}.name")
 
 
-def _validate_webhook(hook: Hook, at: str, effects: Sequence[str], allow_bad_values: bool) -> FieldErrors:
-    yield from names.fully_qualified_name(hook.name, f"{at}.name")
+def _validate_webhook(hook: Hook, path: str, effects: Sequence[str], allow_bad_values: bool) -> FieldErrors:
+    yield from names.fully_qualified_name(hook.name, f"{path}.name")
     for index, rule in enumerate(hook.rules):
-        yield from validate_rule_with_operations(rule, f"{at}.rules[{index}]")
-    yield from validate_optional_one_of(hook.failurePolicy, FAILURE_POLICIES, f"{at}.failurePolicy")
-    yield from validate_optional_one_of(hook.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
+        yield from validate_rule_with_operations(rule, f"{path}.rules[{index}]")
+    yield from validate_optional_one_of(hook.failurePolicy, FAILURE_POLICIES, f"{path}.failurePolicy")
+    yield from validate_optional_one_of(hook.matchPolicy, MATCH_POLICIES, f"{path}.matchPolicy")
     if hook.sideEffects is None:
-        yield FieldError.required(f"{at}.sideEffects", f"must specify one of {', '.join(effects)}")
-    yield from validate_optional_one_of(hook.sideEffects, effects, f"{at}.sideEffects")
+        yield FieldError.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
+    yield from validate_optional_one_of(hook.sideEffects, effects, f"{path}.sideEffects")
     if hook.timeoutSeconds is not None and not 1 <= hook.timeoutSeconds <= _MAX_TIMEOUT_S:
         text = f"the timeout value must be between 1 and {_MAX_TIMEOUT_S} seconds"
-        yield FieldError.invalid(f"{at}.timeoutSeconds", hook.timeoutSeconds, text)
+        yield FieldError.invalid(f"{path}.timeoutSeconds", hook.timeoutSeconds, text)
     for name in ("namespaceSelector", "objectSelector"):
-        yield from selector_errors(getattr(hook, name), f"{at}.{name}", allow_bad_values=allow_bad_values)
+        yield from selector_errors(getattr(hook, name), f"{path}.{name}", allow_bad_values=allow_bad_values)
     if isinstance(hook, MutatingWebhook):
-        yield from validate_optional_one_of(hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{at}.reinvocationPolicy")
-    yield from validate_client_config(hook.clientConfig, f"{at}.clientConfig")
+        yield from validate_optional_one_of(
+            hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{path}.reinvocationPolicy"
+        )
+    yield from validate_client_config(hook.clientConfig, f"{path}.clientConfig")

@@ -37,9 +37,9 @@ def generate_candidate_ports(ports: range, random: Random) -> Iterator[int]:
     yield from _cycle_from_random(ports.start, middle - 1, random)
 
 
-def _compute_lower_band_size(size: int, least: int, most: int, step: int) -> int:
+def _compute_lower_band_size(size: int, minimum: int, maximum: int, step: int) -> int:
     """Return the size of the lower band of a range."""
-    return 0 if size <= least else max(least, min(size // step, most))
+    return 0 if size <= minimum else max(minimum, min(size // step, maximum))
 
 
 def _cycle_from_random(first: int, last: int, random: Random) -> Iterator[int]:

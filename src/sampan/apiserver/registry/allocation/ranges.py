@@ -21,8 +21,8 @@ _WIDEST_IPV6 = 64
 _LAST_PORT = 65535
 
 
-def family_of(what: Address | Network) -> str:
-    return "IPv4" if what.version == 4 else "IPv6"
+def family_of(value: Address | Network) -> str:
+    return "IPv4" if value.version == 4 else "IPv6"
 
 
 def _default_networks() -> tuple[Network, ...]:

@@ -68,16 +68,16 @@ class AllocationRepair:
         await self._repair_ports({port for service in services for port in _ports(service)}, set(bitmap))
         await self._repair_addresses(services, addresses)
 
-    async def _repair_ports(self, held: set[int], used_ports: set[int]) -> None:
-        self._unheld_ports = _count_sightings(self._unheld_ports, used_ports - held)
+    async def _repair_ports(self, allocated_ports: set[int], used_ports: set[int]) -> None:
+        self._unheld_ports = _count_sightings(self._unheld_ports, used_ports - allocated_ports)
         unheld = [port for port, times_seen in self._unheld_ports.items() if times_seen >= self._rounds]
-        if unheld or not held <= used_ports:
+        if unheld or not allocated_ports <= used_ports:
             log.warning(
                 "repaired node port allocation: released unused ports %s, allocated ports in use %s",
                 unheld,
-                sorted(held - used_ports),
+                sorted(allocated_ports - used_ports),
             )
-            await self._services.node_ports.change(lambda bitmap: _replace(bitmap, held, unheld))
+            await self._services.node_ports.change(lambda bitmap: _replace(bitmap, allocated_ports, unheld))
 
     async def _repair_addresses(self, services: Iterable[Service], ip_addresses: Iterable[IPAddress]) -> None:
         holders = {address: service for service in services for address in _addresses(service)}
@@ -111,8 +111,8 @@ async def _objects(store: Store) -> list[Any]:
     return [item.object(store.codec.decode) for item in (await store.cacher.list(_LIST_ALL_QUERY)).items]
 
 
-def _replace(bitmap: PortBitmap, held: Iterable[int], unheld: Iterable[int]) -> None:
-    bitmap.add(held)
+def _replace(bitmap: PortBitmap, allocated_ports: Iterable[int], unheld: Iterable[int]) -> None:
+    bitmap.add(allocated_ports)
     bitmap.release(unheld)
 
 

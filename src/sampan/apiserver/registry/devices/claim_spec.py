@@ -40,46 +40,46 @@ MAX_CONFIGURATIONS = 32
 _MAX_SELECTORS, _MAX_PARAMETERS_BYTES = 32, 10 * 1024
 
 
-def validate_selectors(selectors: Sequence[DeviceSelector], at: str) -> FieldErrors:
-    yield from validate_slice(selectors, _MAX_SELECTORS, _validate_selector, at)
+def validate_selectors(selectors: Sequence[DeviceSelector], path: str) -> FieldErrors:
+    yield from validate_slice(selectors, _MAX_SELECTORS, _validate_selector, path)
 
 
-def _validate_selector(selector: DeviceSelector, at: str) -> FieldErrors:
+def _validate_selector(selector: DeviceSelector, path: str) -> FieldErrors:
     if selector.cel is None:
-        yield FieldError.required(f"{at}.cel")
+        yield FieldError.required(f"{path}.cel")
     elif names.size(selector.cel.expression) > DEVICE_SELECTOR_BYTES:
-        yield FieldError.too_long(f"{at}.cel.expression", DEVICE_SELECTOR_BYTES)
+        yield FieldError.too_long(f"{path}.cel.expression", DEVICE_SELECTOR_BYTES)
     else:
-        yield from _validate_expression(selector.cel.expression, f"{at}.cel.expression")
+        yield from _validate_expression(selector.cel.expression, f"{path}.cel.expression")
 
 
-def _validate_expression(expression: str, at: str) -> FieldErrors:
+def _validate_expression(expression: str, path: str) -> FieldErrors:
     try:
         selector = compile_selector(expression)
     except CelError as error:
-        yield FieldError.invalid(at, expression, str(error))
+        yield FieldError.invalid(path, expression, str(error))
         return
     if selector.is_too_costly:
-        yield FieldError.forbidden(at, "too complex, exceeds cost limit")
+        yield FieldError.forbidden(path, "too complex, exceeds cost limit")
 
 
-def validate_opaque_configuration(configuration: OpaqueDeviceConfiguration | None, at: str) -> FieldErrors:
+def validate_opaque_configuration(configuration: OpaqueDeviceConfiguration | None, path: str) -> FieldErrors:
     if configuration is None:
-        yield FieldError.required(f"{at}.opaque")
+        yield FieldError.required(f"{path}.opaque")
         return
-    yield from validate_driver_name(configuration.driver, f"{at}.opaque.driver")
-    yield from validate_raw_object(configuration.parameters, f"{at}.opaque.parameters")
+    yield from validate_driver_name(configuration.driver, f"{path}.opaque.driver")
+    yield from validate_raw_object(configuration.parameters, f"{path}.opaque.parameters")
 
 
-def validate_raw_object(value: RawJSON, at: str) -> FieldErrors:
+def validate_raw_object(value: RawJSON, path: str) -> FieldErrors:
     """Yield errors unless the value is a JSON object of limited size."""
     raw = bytes(value)
     if raw == b"null":
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     elif len(raw) > _MAX_PARAMETERS_BYTES:
-        yield FieldError.too_long(at, _MAX_PARAMETERS_BYTES)
+        yield FieldError.too_long(path, _MAX_PARAMETERS_BYTES)
     elif not raw.startswith(b"{"):
-        yield FieldError.invalid(at, "<value omitted>", "must be a valid JSON object")
+        yield FieldError.invalid(path, "<value omitted>", "must be a valid JSON object")
 
 
 MAX_REQUESTS = 32
@@ -125,80 +125,80 @@ class RequestNames:
             self._known.add(request.name)
             self._known.update(f"{request.name}/{part.name}" for part in request.firstAvailable)
 
-    def validate_reference(self, name: str, at: str) -> FieldErrors:
+    def validate_reference(self, name: str, path: str) -> FieldErrors:
         parts = name.split("/")
         if len(parts) > 2:
-            yield FieldError.invalid(at, name, _NO_REQUEST)
+            yield FieldError.invalid(path, name, _NO_REQUEST)
             return
         for part in parts:
-            yield from validate_dns_label(part, at)
+            yield from validate_dns_label(part, path)
         if name not in self._known:
-            yield FieldError.invalid(at, name, _NO_REQUEST)
+            yield FieldError.invalid(path, name, _NO_REQUEST)
 
 
-def validate_claim_spec(claim: DeviceClaim, at: str) -> FieldErrors:
+def validate_claim_spec(claim: DeviceClaim, path: str) -> FieldErrors:
     request_names = RequestNames(claim)
 
-    def validate_constraint(constraint: DeviceConstraint, here: str) -> FieldErrors:
-        yield from _validate_request_references(constraint.requests, request_names, f"{here}.requests")
-        yield from _validate_match_attribute(constraint, here)
+    def validate_constraint(constraint: DeviceConstraint, item_path: str) -> FieldErrors:
+        yield from _validate_request_references(constraint.requests, request_names, f"{item_path}.requests")
+        yield from _validate_match_attribute(constraint, item_path)
 
-    def validate_configuration(configuration: DeviceClaimConfiguration, here: str) -> FieldErrors:
-        yield from _validate_request_references(configuration.requests, request_names, f"{here}.requests")
-        yield from validate_opaque_configuration(configuration.opaque, here)
+    def validate_configuration(configuration: DeviceClaimConfiguration, item_path: str) -> FieldErrors:
+        yield from _validate_request_references(configuration.requests, request_names, f"{item_path}.requests")
+        yield from validate_opaque_configuration(configuration.opaque, item_path)
 
     requests = claim.requests or []
-    yield from validate_set(requests, MAX_REQUESTS, _validate_request, lambda request: request.name, f"{at}.requests")
-    yield from validate_slice(claim.constraints, _MAX_CONSTRAINTS, validate_constraint, f"{at}.constraints")
-    yield from validate_slice(claim.config, MAX_CONFIGURATIONS, validate_configuration, f"{at}.config")
+    yield from validate_set(requests, MAX_REQUESTS, _validate_request, lambda request: request.name, f"{path}.requests")
+    yield from validate_slice(claim.constraints, _MAX_CONSTRAINTS, validate_constraint, f"{path}.constraints")
+    yield from validate_slice(claim.config, MAX_CONFIGURATIONS, validate_configuration, f"{path}.config")
 
 
-def _validate_request_references(references: list[str], known: RequestNames, at: str) -> FieldErrors:
-    yield from validate_set(references, MAX_REQUESTS, known.validate_reference, identity, at)
+def _validate_request_references(references: list[str], request_names: RequestNames, path: str) -> FieldErrors:
+    yield from validate_set(references, MAX_REQUESTS, request_names.validate_reference, identity, path)
 
 
-def _validate_match_attribute(constraint: DeviceConstraint, at: str) -> FieldErrors:
+def _validate_match_attribute(constraint: DeviceConstraint, path: str) -> FieldErrors:
     if constraint.matchAttribute is not None:
-        yield from validate_fully_qualified_name(constraint.matchAttribute, f"{at}.matchAttribute")
+        yield from validate_fully_qualified_name(constraint.matchAttribute, f"{path}.matchAttribute")
     elif constraint.distinctAttribute is not None:
-        yield from validate_fully_qualified_name(constraint.distinctAttribute, f"{at}.distinctAttribute")
+        yield from validate_fully_qualified_name(constraint.distinctAttribute, f"{path}.distinctAttribute")
     else:
         text = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
-        yield FieldError.required(at, text)
+        yield FieldError.required(path, text)
 
 
-def _validate_request(request: DeviceRequest, at: str) -> FieldErrors:
-    yield from validate_dns_label(request.name, f"{at}.name")
+def _validate_request(request: DeviceRequest, field_path: str) -> FieldErrors:
+    yield from validate_dns_label(request.name, f"{field_path}.name")
     exactly, alternatives = request.exactly, request.firstAvailable
     if exactly is None and not alternatives:
-        yield FieldError.required(at, _EXACTLY_ONE_ERROR)
+        yield FieldError.required(field_path, _EXACTLY_ONE_ERROR)
     elif exactly is not None and alternatives:
-        yield FieldError.invalid(at, None, f"{_EXACTLY_ONE_ERROR}, but multiple fields are set")
+        yield FieldError.invalid(field_path, None, f"{_EXACTLY_ONE_ERROR}, but multiple fields are set")
     elif exactly is not None:
-        yield from _validate_exact_request(exactly, f"{at}.exactly")
+        yield from _validate_exact_request(exactly, f"{field_path}.exactly")
     else:
-        path = f"{at}.firstAvailable"
+        path = f"{field_path}.firstAvailable"
         yield from validate_set(alternatives, _MAX_ALTERNATIVES, _validate_subrequest, lambda part: part.name, path)
 
 
-def _validate_subrequest(part: DeviceSubRequest, at: str) -> FieldErrors:
-    yield from validate_dns_label(part.name, f"{at}.name")
-    yield from _validate_exact_request(part, at)
+def _validate_subrequest(part: DeviceSubRequest, path: str) -> FieldErrors:
+    yield from validate_dns_label(part.name, f"{path}.name")
+    yield from _validate_exact_request(part, path)
 
 
-def _validate_exact_request(part: ExactDeviceRequest | DeviceSubRequest, at: str) -> FieldErrors:
+def _validate_exact_request(part: ExactDeviceRequest | DeviceSubRequest, path: str) -> FieldErrors:
     name = part.deviceClassName
     yield from (
-        validate_dns_subdomain(name, f"{at}.deviceClassName")
+        validate_dns_subdomain(name, f"{path}.deviceClassName")
         if name
-        else validate_required("", f"{at}.deviceClassName")
+        else validate_required("", f"{path}.deviceClassName")
     )
-    yield from validate_selectors(part.selectors, f"{at}.selectors")
+    yield from validate_selectors(part.selectors, f"{path}.selectors")
     if part.allocationMode not in _MODES:
-        yield FieldError.not_supported(f"{at}.allocationMode", part.allocationMode, _MODES)
+        yield FieldError.not_supported(f"{path}.allocationMode", part.allocationMode, _MODES)
     elif part.allocationMode == "All" and part.count:
-        yield FieldError.invalid(f"{at}.count", part.count, "must not be specified when allocationMode is 'All'")
+        yield FieldError.invalid(f"{path}.count", part.count, "must not be specified when allocationMode is 'All'")
     elif part.allocationMode == "ExactCount" and part.count <= 0:
-        yield FieldError.invalid(f"{at}.count", part.count, "must be greater than zero")
+        yield FieldError.invalid(f"{path}.count", part.count, "must be greater than zero")
     for index, toleration in enumerate(part.tolerations):
-        yield from validate_device_toleration(toleration, f"{at}.tolerations[{index}]")
+        yield from validate_device_toleration(toleration, f"{path}.tolerations[{index}]")

@@ -80,8 +80,8 @@ def validate_claim_status(claim: ResourceClaim, old: ResourceClaimStatus) -> Fie
     allocation = status.allocation
     allocated = {device_id(result) for result in allocation.devices.results} if allocation is not None else set()
 
-    def validate_device(device: AllocatedDeviceStatus, at: str) -> FieldErrors:
-        return _validate_allocated_device(device, allocated, at)
+    def validate_device(device: AllocatedDeviceStatus, path: str) -> FieldErrors:
+        return _validate_allocated_device(device, allocated, path)
 
     yield from validate_set(
         status.reservedFor, MAX_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
@@ -100,53 +100,53 @@ def _device_path(device: AllocatedDeviceStatus) -> str:
 
 
 def _validate_reservation(claim: ResourceClaim, old: ResourceClaimStatus) -> FieldErrors:
-    users, at = claim.status.reservedFor, "status.reservedFor"
+    users, path = claim.status.reservedFor, "status.reservedFor"
     if not users:
         return
     if claim.status.allocation is None:
-        yield FieldError.forbidden(at, "may not be specified when `allocated` is not set")
+        yield FieldError.forbidden(path, "may not be specified when `allocated` is not set")
     elif claim.metadata.deletionTimestamp is not None and _has_new(users, old.reservedFor):
         text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        yield FieldError.forbidden(at, text)
+        yield FieldError.forbidden(path, text)
 
 
 def _has_new(users: Sequence[ResourceClaimConsumerReference], old: Sequence[ResourceClaimConsumerReference]) -> bool:
-    known = {structs.astuple(user) for user in old}
-    return any(structs.astuple(user) not in known for user in users)
+    old_users = {structs.astuple(user) for user in old}
+    return any(structs.astuple(user) not in old_users for user in users)
 
 
-def _validate_consumer_reference(user: ResourceClaimConsumerReference, at: str) -> FieldErrors:
+def _validate_consumer_reference(user: ResourceClaimConsumerReference, path: str) -> FieldErrors:
     for field in ("resource", "name", "uid"):
-        yield from validate_required(getattr(user, field), f"{at}.{field}")
+        yield from validate_required(getattr(user, field), f"{path}.{field}")
 
 
-def _validate_allocation(allocation: AllocationResult, known: RequestNames, at: str) -> FieldErrors:
-    def validate_result(result: DeviceRequestAllocationResult, here: str) -> FieldErrors:
-        yield from known.validate_reference(result.request, f"{here}.request")
-        yield from validate_driver_name(result.driver, f"{here}.driver")
-        yield from validate_pool_name(result.pool, f"{here}.pool")
-        yield from validate_dns_label(result.device, f"{here}.device")
-        yield from validate_binding_conditions(result.bindingConditions, result.bindingFailureConditions, here)
+def _validate_allocation(allocation: AllocationResult, request_names: RequestNames, path: str) -> FieldErrors:
+    def validate_result(result: DeviceRequestAllocationResult, item_path: str) -> FieldErrors:
+        yield from request_names.validate_reference(result.request, f"{item_path}.request")
+        yield from validate_driver_name(result.driver, f"{item_path}.driver")
+        yield from validate_pool_name(result.pool, f"{item_path}.pool")
+        yield from validate_dns_label(result.device, f"{item_path}.device")
+        yield from validate_binding_conditions(result.bindingConditions, result.bindingFailureConditions, item_path)
         if result.shareID is not None:
-            yield from validate_uid(result.shareID, f"{here}.shareID")
+            yield from validate_uid(result.shareID, f"{item_path}.shareID")
 
-    def validate_configuration(configuration: DeviceAllocationConfiguration, here: str) -> FieldErrors:
-        yield from validate_one_of(configuration.source, _SOURCES, f"{here}.source")
+    def validate_configuration(configuration: DeviceAllocationConfiguration, item_path: str) -> FieldErrors:
+        yield from validate_one_of(configuration.source, _SOURCES, f"{item_path}.source")
         yield from validate_set(
-            configuration.requests, MAX_REQUESTS, known.validate_reference, identity, f"{here}.requests"
+            configuration.requests, MAX_REQUESTS, request_names.validate_reference, identity, f"{item_path}.requests"
         )
-        yield from validate_opaque_configuration(configuration.opaque, here)
+        yield from validate_opaque_configuration(configuration.opaque, item_path)
 
     devices = allocation.devices
-    yield from validate_slice(devices.results, _MAX_RESULTS, validate_result, f"{at}.devices.results")
-    yield from validate_slice(devices.config, 2 * MAX_CONFIGURATIONS, validate_configuration, f"{at}.devices.config")
+    yield from validate_slice(devices.results, _MAX_RESULTS, validate_result, f"{path}.devices.results")
+    yield from validate_slice(devices.config, 2 * MAX_CONFIGURATIONS, validate_configuration, f"{path}.devices.config")
     if allocation.nodeSelector is not None:
-        yield from validate_node_selector(allocation.nodeSelector, f"{at}.nodeSelector")
+        yield from validate_node_selector(allocation.nodeSelector, f"{path}.nodeSelector")
 
 
-def validate_binding_conditions(conditions: list[str], failures: list[str], at: str) -> FieldErrors:
+def validate_binding_conditions(conditions: list[str], failures: list[str], path: str) -> FieldErrors:
     """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
-    conditions_path, failures_path = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
+    conditions_path, failures_path = f"{path}.bindingConditions", f"{path}.bindingFailureConditions"
     yield from validate_slice(conditions, MAX_BINDING_CONDITIONS, validate_qualified_name, conditions_path)
     yield from validate_slice(failures, MAX_BINDING_CONDITIONS, validate_qualified_name, failures_path)
     distinct_conditions: set[str] = set()
@@ -170,30 +170,30 @@ def validate_binding_conditions(conditions: list[str], failures: list[str], at: 
         yield FieldError.invalid(failures_path, None, "bindingFailureConditions are required to use bindingConditions")
 
 
-def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[DeviceId], at: str) -> FieldErrors:
-    yield from validate_driver_name(device.driver, f"{at}.driver")
-    yield from validate_pool_name(device.pool, f"{at}.pool")
-    yield from validate_dns_label(device.device, f"{at}.device")
+def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[DeviceId], path: str) -> FieldErrors:
+    yield from validate_driver_name(device.driver, f"{path}.driver")
+    yield from validate_pool_name(device.pool, f"{path}.pool")
+    yield from validate_dns_label(device.device, f"{path}.device")
     if device.shareID is not None:
-        yield from validate_uid(device.shareID, f"{at}.shareID")
+        yield from validate_uid(device.shareID, f"{path}.shareID")
     if device_id(device) not in allocated:
-        yield FieldError.invalid(at, _device_path(device), "must be an allocated device in the claim")
+        yield FieldError.invalid(path, _device_path(device), "must be an allocated device in the claim")
     conditions = device.conditions or []
     if len(conditions) > _MAX_DEVICE_CONDITIONS:
-        yield FieldError.too_many(f"{at}.conditions", len(conditions), _MAX_DEVICE_CONDITIONS)
-    yield from validate_conditions(conditions, f"{at}.conditions")
+        yield FieldError.too_many(f"{path}.conditions", len(conditions), _MAX_DEVICE_CONDITIONS)
+    yield from validate_conditions(conditions, f"{path}.conditions")
     if bytes(device.data):
-        yield from validate_raw_object(device.data, f"{at}.data")
+        yield from validate_raw_object(device.data, f"{path}.data")
     if device.networkData is not None:
-        yield from _validate_network_data(device.networkData, f"{at}.networkData")
+        yield from _validate_network_data(device.networkData, f"{path}.networkData")
 
 
-def _validate_network_data(data: NetworkDeviceData, at: str) -> FieldErrors:
+def _validate_network_data(data: NetworkDeviceData, path: str) -> FieldErrors:
     if names.size(data.interfaceName) > _MAX_INTERFACE_NAME_LENGTH:
-        yield FieldError.too_long(f"{at}.interfaceName", _MAX_INTERFACE_NAME_LENGTH)
+        yield FieldError.too_long(f"{path}.interfaceName", _MAX_INTERFACE_NAME_LENGTH)
     if names.size(data.hardwareAddress) > _MAX_HARDWARE_ADDRESS_LENGTH:
-        yield FieldError.too_long(f"{at}.hardwareAddress", _MAX_HARDWARE_ADDRESS_LENGTH)
-    yield from validate_set(data.ips, _MAX_IPS, addresses.interface_address, identity, f"{at}.ips")
+        yield FieldError.too_long(f"{path}.hardwareAddress", _MAX_HARDWARE_ADDRESS_LENGTH)
+    yield from validate_set(data.ips, _MAX_IPS, addresses.interface_address, identity, f"{path}.ips")
 
 
 _ASSOCIATED_NODE_PREFIX, _ARBITRARY_NODE_PREFIX = "associated-node:", "arbitrary-node:"

@@ -25,42 +25,42 @@ Check = Callable[[Item, str], Iterable[FieldError]]
 _MIN_SHOWN_KEY_LENGTH = 16
 
 
-def validate_slice(items: Sequence[Item], most: int, check: Check[Item], at: str) -> FieldErrors:
-    if len(items) > most:
-        yield FieldError.too_many(at, len(items), most)
+def validate_slice(items: Sequence[Item], maximum: int, check: Check[Item], path: str) -> FieldErrors:
+    if len(items) > maximum:
+        yield FieldError.too_many(path, len(items), maximum)
         return
     for index, item in enumerate(items):
-        yield from check(item, f"{at}[{index}]")
+        yield from check(item, f"{path}[{index}]")
 
 
 def validate_set(
-    items: Sequence[Item], most: int, check: Check[Item], key: Callable[[Item], Hashable], at: str
+    items: Sequence[Item], maximum: int, check: Check[Item], key: Callable[[Item], Hashable], path: str
 ) -> FieldErrors:
     """Yield the errors of a list whose items must have distinct keys."""
-    yield from validate_slice(items, most, check, at)
-    if len(items) > most:
+    yield from validate_slice(items, maximum, check, path)
+    if len(items) > maximum:
         return
     keys: set[Hashable] = set()
     for index, item in enumerate(items):
         if key(item) in keys:
-            yield FieldError.duplicate(f"{at}[{index}]", key(item))
+            yield FieldError.duplicate(f"{path}[{index}]", key(item))
         keys.add(key(item))
 
 
 def validate_map(
-    mapping: Mapping[str, Any], longest: int, validate_key: Check[str], check: Check[Any], at: str
+    mapping: Mapping[str, Any], longest: int, validate_key: Check[str], check: Check[Any], path: str
 ) -> FieldErrors:
     """Yield the errors of a map. In field paths, keys longer than `longest` are abbreviated in the middle."""
     for key in sorted(mapping):
-        yield from validate_key(key, at)
-        yield from check(mapping[key], f"{at}[{_truncate_middle(key, max(longest, _MIN_SHOWN_KEY_LENGTH))}]")
+        yield from validate_key(key, path)
+        yield from check(mapping[key], f"{path}[{_truncate_middle(key, max(longest, _MIN_SHOWN_KEY_LENGTH))}]")
 
 
 def _truncate_middle(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
-    kept = longest - 3
-    return f"{text[: (kept + 1) // 2]}...{text[len(text) - kept // 2 :]}"
+    visible_length = longest - 3
+    return f"{text[: (visible_length + 1) // 2]}...{text[len(text) - visible_length // 2 :]}"
 
 
 def identity(item: str) -> str:
@@ -76,71 +76,71 @@ validate_driver_name = validate_csi_driver_name
 _is_uid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 
-def validate_pool_name(name: str, at: str) -> FieldErrors:
+def validate_pool_name(name: str, path: str) -> FieldErrors:
     if not name:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
         return
     if names.size(name) > names.SUBDOMAIN_MAX:
-        yield FieldError.too_long(at, names.SUBDOMAIN_MAX)
+        yield FieldError.too_long(path, names.SUBDOMAIN_MAX)
     for part in name.split("/"):
-        yield from validate_dns_subdomain(part, at)
+        yield from validate_dns_subdomain(part, path)
 
 
-def validate_device_qualified_name(name: str, at: str) -> FieldErrors:
+def validate_device_qualified_name(name: str, path: str) -> FieldErrors:
     """Yield the errors of an identifier with or without a domain."""
     parts = name.split("/")
     if len(parts) == 1:
-        yield from _validate_identifier(name, at)
+        yield from _validate_identifier(name, path)
     elif len(parts) == 2:
         if parts[0]:
-            yield from validate_driver_name(parts[0], at)
+            yield from validate_driver_name(parts[0], path)
         else:
-            yield FieldError.invalid(at, "", "the domain must not be empty")
+            yield FieldError.invalid(path, "", "the domain must not be empty")
         if parts[1]:
-            yield from _validate_identifier(parts[1], at)
+            yield from _validate_identifier(parts[1], path)
         else:
-            yield FieldError.invalid(at, "", "the name must not be empty")
+            yield FieldError.invalid(path, "", "the name must not be empty")
 
 
-def validate_fully_qualified_name(name: str, at: str) -> FieldErrors:
-    yield from validate_device_qualified_name(name, at)
+def validate_fully_qualified_name(name: str, path: str) -> FieldErrors:
+    yield from validate_device_qualified_name(name, path)
     if "/" not in name:
         text = "a fully qualified name must be a domain and a name separated by a slash"
-        yield FieldError.invalid(at, name, text)
+        yield FieldError.invalid(path, name, text)
 
 
-def _validate_identifier(name: str, at: str) -> FieldErrors:
+def _validate_identifier(name: str, path: str) -> FieldErrors:
     if names.size(name) > MAX_IDENTIFIER_LENGTH:
-        yield FieldError.too_long(at, MAX_IDENTIFIER_LENGTH)
+        yield FieldError.too_long(path, MAX_IDENTIFIER_LENGTH)
     for text in names.c_identifier(name):
-        yield FieldError.invalid(at, name, text)
+        yield FieldError.invalid(path, name, text)
 
 
-def validate_uid(uid: str, at: str) -> FieldErrors:
+def validate_uid(uid: str, path: str) -> FieldErrors:
     if _is_uid(uid):
         return
     if _is_uid(uid.lower()):
         form = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
-        yield FieldError.invalid(at, uid, f"uid must be in RFC 4122 normalized form, {form}")
+        yield FieldError.invalid(path, uid, f"uid must be in RFC 4122 normalized form, {form}")
     else:
         why = f"invalid UUID length: {len(uid)}" if len(uid) not in (32, 36, 38, 45) else "invalid UUID format"
-        yield FieldError.invalid(at, uid, f"error validating uid: {why}")
+        yield FieldError.invalid(path, uid, f"error validating uid: {why}")
 
 
-def validate_device_taint(taint: DeviceTaint, at: str) -> FieldErrors:
-    yield from validate_qualified_name(taint.key, f"{at}.key")
-    yield from validate_label_value(taint.value, f"{at}.value")
-    yield from validate_one_of(taint.effect, EFFECTS, f"{at}.effect")
+def validate_device_taint(taint: DeviceTaint, path: str) -> FieldErrors:
+    yield from validate_qualified_name(taint.key, f"{path}.key")
+    yield from validate_label_value(taint.value, f"{path}.value")
+    yield from validate_one_of(taint.effect, EFFECTS, f"{path}.effect")
 
 
-def validate_device_toleration(toleration: DeviceToleration, at: str) -> FieldErrors:
+def validate_device_toleration(toleration: DeviceToleration, path: str) -> FieldErrors:
     if toleration.key:
-        yield from validate_qualified_name(toleration.key, f"{at}.key")
+        yield from validate_qualified_name(toleration.key, f"{path}.key")
     if toleration.operator == "Exists":
         if toleration.value:
-            yield FieldError.invalid(f"{at}.value", toleration.value, "must be empty for operator `Exists`")
+            yield FieldError.invalid(f"{path}.value", toleration.value, "must be empty for operator `Exists`")
     elif toleration.operator == "Equal":
-        yield from validate_label_value(toleration.value, f"{at}.value")
+        yield from validate_label_value(toleration.value, f"{path}.value")
     else:
-        yield from validate_one_of(toleration.operator, _OPERATORS, f"{at}.operator")
-    yield from validate_optional_one_of(toleration.effect or None, EFFECTS, f"{at}.effect")
+        yield from validate_one_of(toleration.operator, _OPERATORS, f"{path}.operator")
+    yield from validate_optional_one_of(toleration.effect or None, EFFECTS, f"{path}.effect")

@@ -1,4 +1,4 @@
-"""One module per kind, named like its plural. Its `BEHAVIOUR` declares its strategies, and its `HANDLERS` serve the
+"""One module per kind, named like its plural. Its `BEHAVIOR` declares its strategies, and its `HANDLERS` serve the
 subresources that are not views of the object.
 
 A kind without a module is served generically. A module is imported when its kind is used first. The counterpart is
@@ -12,19 +12,19 @@ from types import ModuleType
 
 from sampan.api.resources.resource_table import OPTIONAL, SERVED
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 
 _SAME_PLURAL = {("events.k8s.io", "events"): "events_v1"}
 """The modules of kinds whose plural another group has too."""
 
 
-def find_behaviour(group: str, plural: str) -> ResourceBehaviour | None:
+def find_behavior(group: str, plural: str) -> ResourceBehavior | None:
     """Return the behavior of a built-in kind; None if it has no module."""
     module = _import_kind(group, plural)
     if module is None:
         return None
-    behaviour: ResourceBehaviour = module.BEHAVIOUR
-    return behaviour
+    behavior: ResourceBehavior = module.BEHAVIOR
+    return behavior
 
 
 def find_handlers(group: str, plural: str) -> Handlers:

@@ -13,7 +13,7 @@ from sampan.api.types.apiregistration_v1 import (
     APIServiceStatus,
     ServiceReference,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -100,10 +100,10 @@ def _validate_spec(spec: APIServiceSpec) -> FieldErrors:
         yield FieldError.required("spec.group", "only v1 may have an empty group and it better be legacy kube")
     for text in names.dns1035_label(spec.version):
         yield FieldError.invalid("spec.version", spec.version, text)
-    for field, most in (("groupPriorityMinimum", _MAX_GROUP_PRIORITY), ("versionPriority", _MAX_VERSION_PRIORITY)):
+    for field, maximum in (("groupPriorityMinimum", _MAX_GROUP_PRIORITY), ("versionPriority", _MAX_VERSION_PRIORITY)):
         priority = getattr(spec, field)
-        if not 0 < priority <= most:
-            yield FieldError.invalid(f"spec.{field}", priority, f"must be positive and less than {most}")
+        if not 0 < priority <= maximum:
+            yield FieldError.invalid(f"spec.{field}", priority, f"must be positive and less than {maximum}")
     if spec.service is not None:
         yield from _validate_service(spec.service, "spec.service")
         if spec.insecureSkipTLSVerify and spec.caBundle:
@@ -117,13 +117,13 @@ def _validate_spec(spec: APIServiceSpec) -> FieldErrors:
         yield FieldError.invalid("spec.insecureSkipTLSVerify", True, text)
 
 
-def _validate_service(service: ServiceReference, at: str) -> FieldErrors:
-    yield from validate_required(service.namespace, f"{at}.namespace")
-    yield from validate_required(service.name, f"{at}.name")
+def _validate_service(service: ServiceReference, path: str) -> FieldErrors:
+    yield from validate_required(service.namespace, f"{path}.namespace")
+    yield from validate_required(service.name, f"{path}.name")
     port = service.port if service.port is not None else _PORT
     if messages := names.port_number(port):
-        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(messages)}")
+        yield FieldError.invalid(f"{path}.port", port, f"port is not valid: {', '.join(messages)}")
 
 
 _strategy = APIServiceStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": APIServiceStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": APIServiceStatusStrategy(_strategy)})

@@ -10,7 +10,7 @@ from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Binding, Pod
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry import preconditions
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueResponse, created_status
@@ -92,5 +92,5 @@ def _put_on_node(pod: Pod, binding: Binding, now: str) -> None:
     set_pod_condition(pod.status, "PodScheduled", "True", now=now)
 
 
-BEHAVIOUR = ResourceBehaviour()
+BEHAVIOR = ResourceBehavior()
 HANDLERS: Handlers = {"": bind}

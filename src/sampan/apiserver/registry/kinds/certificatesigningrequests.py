@@ -16,7 +16,7 @@ from sampan.api.types.certificates_v1 import (
     CertificateSigningRequestStatus,
 )
 from sampan.api.values import ages
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_unique
@@ -211,19 +211,19 @@ def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
     )
     types: set[str] = set()
     for index, condition in enumerate(conditions):
-        at = f"{_CONDITIONS}[{index}]"
+        path = f"{_CONDITIONS}[{index}]"
         if not condition.type and not had_nameless:
-            yield FieldError.required(f"{at}.type")
+            yield FieldError.required(f"{path}.type")
         is_decision = condition.type in (APPROVED, DENIED, FAILED)
         yield from validate_one_of(
-            condition.status, ("True",) if is_decision else ("False", "True", "Unknown"), f"{at}.status"
+            condition.status, ("True",) if is_decision else ("False", "True", "Unknown"), f"{path}.status"
         )
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
         if other in types and not had_both:
             text = "Approved and Denied conditions are mutually exclusive"
             yield FieldError.invalid(_CONDITIONS, condition.type, text)
         if condition.type in types and not had_twice:
-            yield FieldError.duplicate(f"{at}.type", condition.type)
+            yield FieldError.duplicate(f"{path}.type", condition.type)
         types.add(condition.type)
 
 
@@ -232,6 +232,6 @@ def _select_conditions(conditions: Conditions, kind: str) -> list[CertificateSig
 
 
 _strategy = CertificateSigningRequestStrategy()
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=_strategy, views={"approval": ApprovalStrategy(_strategy), "status": IssueStrategy(_strategy)}
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api.field_errors import FieldError
 from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.rbac_v1 import ClusterRole
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.registry.validation import FieldErrors
@@ -35,10 +35,10 @@ def _validate_cluster_role(role: ClusterRole, *, allow_bad_values: bool = False)
         text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         yield FieldError.required(_SELECTORS, text)
     for index, selector in enumerate(selectors):
-        at = f"{_SELECTORS}[{index}]"
-        yield from selector_errors(selector, at, allow_bad_values=allow_bad_values)
-        if selector_errors(selector, at):
-            yield FieldError.invalid(at, None, "invalid label selector.")
+        path = f"{_SELECTORS}[{index}]"
+        yield from selector_errors(selector, path, allow_bad_values=allow_bad_values)
+        if selector_errors(selector, path):
+            yield FieldError.invalid(path, None, "invalid label selector.")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ClusterRoleStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ClusterRoleStrategy())

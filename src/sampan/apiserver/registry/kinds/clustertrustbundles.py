@@ -7,7 +7,7 @@ from typing import Any
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors, validate_signer_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
@@ -69,4 +69,4 @@ def _validate_trust_bundle(bundle: str) -> Iterator[FieldError]:
     yield from (FieldError.invalid(_BUNDLE, "<value omitted>", text) for text in find_trust_anchor_errors(pem))
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ClusterTrustBundleStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ClusterTrustBundleStrategy())

@@ -19,7 +19,7 @@ from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus, ComponentStatusList
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.request import options
 from sampan.apiserver.request.negotiation import TABLE
@@ -73,8 +73,8 @@ async def _probe_port(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=_make_unverified_context())
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        where = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}'
-        raise ProbeFailure(f"{where}: connect: {reason}") from error
+        url_text = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}'
+        raise ProbeFailure(f"{url_text}: connect: {reason}") from error
     try:
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         status = (await reader.readline()).split()[1:2]
@@ -163,7 +163,7 @@ class ComponentStatusStrategy(Strategy):
     columns = COLUMNS
 
 
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=ComponentStatusStrategy(),
     deprecation="v1 ComponentStatus is deprecated in v1.19+",
 )

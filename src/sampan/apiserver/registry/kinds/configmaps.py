@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import ConfigMap
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -14,10 +14,10 @@ MAX_DATA_BYTES = 1024 * 1024
 FROZEN = "field is immutable when `immutable` is set"
 
 
-def validate_data_keys(keys: Iterable[str], at: str) -> Iterator[FieldError]:
+def validate_data_keys(keys: Iterable[str], path: str) -> Iterator[FieldError]:
     for key in keys:
         for text in names.config_map_key(key):
-            yield FieldError.invalid(f"{at}[{key}]", key, text)
+            yield FieldError.invalid(f"{path}[{key}]", key, text)
 
 
 class ConfigMapStrategy(Strategy):
@@ -51,4 +51,4 @@ def _validate_config_map(config: ConfigMap) -> Iterator[FieldError]:
         yield FieldError.too_long("[]", MAX_DATA_BYTES)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ConfigMapStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ConfigMapStrategy())

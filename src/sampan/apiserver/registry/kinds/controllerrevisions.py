@@ -6,7 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.values.scalars import RawJSON
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import validate_non_negative
 from sampan.apiserver.tables import cells
@@ -50,4 +50,4 @@ class ControllerRevisionStrategy(Strategy):
             yield FieldError.invalid("data", obj.data, "field is immutable")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ControllerRevisionStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ControllerRevisionStrategy())

@@ -7,7 +7,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
 from sampan.api.values import ages, cron
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.jobs.spec import validate_job_spec
 from sampan.apiserver.registry.kinds.jobs.strategy import default_job_template, size_warnings
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -107,44 +107,44 @@ def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None, options: PodValid
         yield from validate_non_negative(getattr(spec, field) or 0, f"spec.{field}")
 
 
-def _validate_schedule(spec: CronJobSpec, may_name_zone: bool, at: str) -> FieldErrors:
+def _validate_schedule(spec: CronJobSpec, may_name_zone: bool, path: str) -> FieldErrors:
     try:
         cron.parse_schedule(spec.schedule)
     except cron.ScheduleError as error:
-        yield FieldError.invalid(at, spec.schedule, str(error))
+        yield FieldError.invalid(path, spec.schedule, str(error))
     if "TZ" not in spec.schedule:
         return
     if not may_name_zone:
         text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        yield FieldError.invalid(at, spec.schedule, text)
+        yield FieldError.invalid(path, spec.schedule, text)
     elif spec.timeZone is not None:
         text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        yield FieldError.invalid(at, spec.schedule, text)
+        yield FieldError.invalid(path, spec.schedule, text)
 
 
-def _validate_zone(zone: str, at: str) -> FieldErrors:
+def _validate_zone(zone: str, path: str) -> FieldErrors:
     if not zone:
-        yield FieldError.invalid(at, zone, "timeZone must be nil or non-empty string")
+        yield FieldError.invalid(path, zone, "timeZone must be nil or non-empty string")
         return
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        yield FieldError.invalid(at, zone, text)
+        yield FieldError.invalid(path, zone, text)
     if zone == "Local":
         return
     try:
         cron.time_zone(zone)
     except cron.UnknownTimeZone as error:
-        yield FieldError.invalid(at, zone, str(error))
+        yield FieldError.invalid(path, zone, str(error))
 
 
-def _validate_template(template: JobTemplateSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_template(template: JobTemplateSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     spec = template.spec
-    yield from validate_job_spec(spec, options, at)
+    yield from validate_job_spec(spec, options, path)
     if spec.selector is not None:
-        yield FieldError.invalid(f"{at}.selector", spec.selector, "`selector` will be auto-generated")
+        yield FieldError.invalid(f"{path}.selector", spec.selector, "`selector` will be auto-generated")
     if spec.manualSelector:
-        yield FieldError.not_supported(f"{at}.manualSelector", spec.manualSelector, ("nil", "false"))
+        yield FieldError.not_supported(f"{path}.manualSelector", spec.manualSelector, ("nil", "false"))
 
 
 _strategy = CronJobStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": StatusStrategy(_strategy)})

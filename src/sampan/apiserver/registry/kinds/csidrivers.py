@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.storage_v1 import CSIDriver, TokenRequest
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_optional_one_of
 from sampan.apiserver.tables import cells
@@ -115,10 +115,10 @@ class CSIDriverStrategy(Strategy):
             yield _TOKENS_IN_ATTRIBUTES_WARNING
 
 
-def _validate_token(requests: Sequence[TokenRequest], at: str) -> FieldErrors:
+def _validate_token(requests: Sequence[TokenRequest], field_path: str) -> FieldErrors:
     audiences: set[str] = set()
     for index, request in enumerate(requests):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         if request.audience in audiences:
             yield FieldError.duplicate(f"{path}.audience", request.audience)
             continue
@@ -132,4 +132,4 @@ def _validate_token(requests: Sequence[TokenRequest], at: str) -> FieldErrors:
             yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=CSIDriverStrategy())
+BEHAVIOR = ResourceBehavior(strategy=CSIDriverStrategy())

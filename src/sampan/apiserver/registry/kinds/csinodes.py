@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
@@ -61,18 +61,20 @@ class CSINodeStrategy(Strategy):
 def _validate_driver(drivers: Sequence[CSINodeDriver]) -> FieldErrors:
     driver_names: set[str] = set()
     for index, driver in enumerate(drivers):
-        at, keys = f"{_DRIVERS_PATH}[{index}]", set[str]()
-        yield from validate_csi_driver_name(driver.name, f"{at}.name")
-        yield from validate_required(driver.nodeID, f"{at}.nodeID")
+        path, keys = f"{_DRIVERS_PATH}[{index}]", set[str]()
+        yield from validate_csi_driver_name(driver.name, f"{path}.name")
+        yield from validate_required(driver.nodeID, f"{path}.nodeID")
         if names.size(driver.nodeID) > _MAX_NODE_ID_LENGTH:
-            yield FieldError.invalid(f"{at}.nodeID", driver.nodeID, f"must be {_MAX_NODE_ID_LENGTH} characters or less")
+            yield FieldError.invalid(
+                f"{path}.nodeID", driver.nodeID, f"must be {_MAX_NODE_ID_LENGTH} characters or less"
+            )
         if driver.allocatable is not None and driver.allocatable.count is not None:
-            yield from validate_non_negative(driver.allocatable.count, f"{at}.allocatable.count")
-        yield from validate_unique(driver.name, driver_names, f"{at}.name")
+            yield from validate_non_negative(driver.allocatable.count, f"{path}.allocatable.count")
+        yield from validate_unique(driver.name, driver_names, f"{path}.name")
         for key in driver.topologyKeys or ():
-            yield from validate_required(key, at)
-            yield from validate_unique(key, keys, at)
-            yield from validate_qualified_name(key, at)
+            yield from validate_required(key, path)
+            yield from validate_unique(key, keys, path)
+            yield from validate_qualified_name(key, path)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=CSINodeStrategy())
+BEHAVIOR = ResourceBehavior(strategy=CSINodeStrategy())

@@ -6,7 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.storage_v1 import CSIStorageCapacity
 from sampan.api.values.quantity import parse
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
@@ -57,4 +57,4 @@ def _validate_csi_storage_capacity(capacity: CSIStorageCapacity, *, allow_bad_va
         yield FieldError.invalid("capacity", capacity.capacity, NEGATIVE)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=CSIStorageCapacityStrategy())
+BEHAVIOR = ResourceBehavior(strategy=CSIStorageCapacityStrategy())

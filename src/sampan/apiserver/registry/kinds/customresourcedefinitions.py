@@ -28,7 +28,7 @@ from sampan.apiserver.customresources.definitions.versions import (
 )
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.tables.columns import CREATED_AT, NAME
@@ -177,4 +177,4 @@ def _validate_spec_update(spec: CustomResourceDefinitionSpec, old: CustomResourc
 
 
 _strategy = CustomResourceDefinitionStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": CustomResourceDefinitionStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": CustomResourceDefinitionStatusStrategy(_strategy)})

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -122,39 +122,41 @@ def _count_template(daemon_set: DaemonSet, number: int) -> None:
 
 
 def _validate_spec(spec: DaemonSetSpec, options: PodValidationOptions, old: DaemonSet | None = None) -> FieldErrors:
-    at, before = "spec.template", old.spec.selector if old is not None else None
+    path, before = "spec.template", old.spec.selector if old is not None else None
     yield from validate_selector(spec.selector, before, "spec.selector")
     selected = parse_selector(spec.selector)
     if selected is not None:
-        yield from validate_selector_matches_template(selected, spec.template, at)
+        yield from validate_selector_matches_template(selected, spec.template, path)
     if spec.selector is not None:
         yield from validate_non_empty_selector(spec.selector, "spec.selector", of="daemonset")
-    yield from validate_pod_template_spec(spec.template, options, at)
-    yield from validate_template_never_completes(spec.template, at, of="DaemonSet")
+    yield from validate_pod_template_spec(spec.template, options, path)
+    yield from validate_template_never_completes(spec.template, path, of="DaemonSet")
     yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
     yield from _validate_update_strategy(spec.updateStrategy, "spec.updateStrategy")
     yield from validate_non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
 
 
-def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, at: str) -> FieldErrors:
+def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: str) -> FieldErrors:
     if strategy.type not in (_ROLLING, _ON_DELETE):
-        yield FieldError.not_supported(at, encode_error_value(_to_internal_strategy(strategy)), (_ROLLING, _ON_DELETE))
+        yield FieldError.not_supported(
+            path, encode_error_value(_to_internal_strategy(strategy)), (_ROLLING, _ON_DELETE)
+        )
     elif strategy.type == _ROLLING and strategy.rollingUpdate is not None:
-        yield from _validate_rolling_update(strategy.rollingUpdate, f"{at}.rollingUpdate")
+        yield from _validate_rolling_update(strategy.rollingUpdate, f"{path}.rollingUpdate")
 
 
-def _validate_rolling_update(update: RollingUpdateDaemonSet, at: str) -> FieldErrors:
+def _validate_rolling_update(update: RollingUpdateDaemonSet, field_path: str) -> FieldErrors:
     missing, more = _amounts(update)
-    named = ((missing, f"{at}.maxUnavailable"), (more, f"{at}.maxSurge"))
+    named = ((missing, f"{field_path}.maxUnavailable"), (more, f"{field_path}.maxSurge"))
     for value, path in named:
         yield from validate_int_or_percent(value, path)
     for value, path in named:
         yield from validate_at_most_100_percent(value, path)
     may_miss, may_surge = not is_zero(missing), not is_zero(more)
     if may_miss and may_surge:
-        yield FieldError.invalid(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
+        yield FieldError.invalid(f"{field_path}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
     elif not may_miss and not may_surge:
-        yield FieldError.required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        yield FieldError.required(f"{field_path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def _amounts(update: RollingUpdateDaemonSet) -> tuple[int | str, int | str]:
@@ -173,4 +175,4 @@ def _to_internal_strategy(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateS
 
 
 _strategy = DaemonSetStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": DaemonSetStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": DaemonSetStatusStrategy(_strategy)})

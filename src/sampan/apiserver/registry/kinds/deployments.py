@@ -8,7 +8,7 @@ from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.replicasets import validate_selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -116,31 +116,31 @@ def _validate_deployment(obj: Deployment, options: PodValidationOptions) -> Fiel
     yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
     yield from validate_non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
     yield from validate_non_negative(int(obj.metadata.annotations.get(_ROLLBACK, 0)), "spec.rollback.version")
-    deadline, at = spec.progressDeadlineSeconds or 0, "spec.progressDeadlineSeconds"
-    yield from validate_non_negative(deadline, at)
+    deadline, path = spec.progressDeadlineSeconds or 0, "spec.progressDeadlineSeconds"
+    yield from validate_non_negative(deadline, path)
     if deadline <= spec.minReadySeconds:
-        yield FieldError.invalid(at, deadline, "must be greater than minReadySeconds")
+        yield FieldError.invalid(path, deadline, "must be greater than minReadySeconds")
 
 
-def _validate_strategy(strategy: apps_v1.DeploymentStrategy, at: str) -> FieldErrors:
+def _validate_strategy(strategy: apps_v1.DeploymentStrategy, path: str) -> FieldErrors:
     update = strategy.rollingUpdate
     if strategy.type == _RECREATE:
         if update is not None:
             text = f"may not be specified when strategy `type` is '{_RECREATE}'"
-            yield FieldError.forbidden(f"{at}.rollingUpdate", text)
+            yield FieldError.forbidden(f"{path}.rollingUpdate", text)
     elif strategy.type != _ROLLING:
-        yield FieldError.not_supported(at, encode_error_value(_to_internal_strategy(strategy)), (_RECREATE, _ROLLING))
+        yield FieldError.not_supported(path, encode_error_value(_to_internal_strategy(strategy)), (_RECREATE, _ROLLING))
     elif update is not None:
-        yield from _validate_rolling_update(update, f"{at}.rollingUpdate")
+        yield from _validate_rolling_update(update, f"{path}.rollingUpdate")
 
 
-def _validate_rolling_update(update: RollingUpdateDeployment, at: str) -> FieldErrors:
+def _validate_rolling_update(update: RollingUpdateDeployment, path: str) -> FieldErrors:
     missing, more = _amounts(update)
-    yield from validate_int_or_percent(missing, f"{at}.maxUnavailable")
-    yield from validate_int_or_percent(more, f"{at}.maxSurge")
+    yield from validate_int_or_percent(missing, f"{path}.maxUnavailable")
+    yield from validate_int_or_percent(more, f"{path}.maxSurge")
     if is_zero(missing) and is_zero(more):
-        yield FieldError.invalid(f"{at}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
-    yield from validate_at_most_100_percent(missing, f"{at}.maxUnavailable")
+        yield FieldError.invalid(f"{path}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
+    yield from validate_at_most_100_percent(missing, f"{path}.maxUnavailable")
 
 
 def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
@@ -167,5 +167,5 @@ _strategy = DeploymentStrategy()
 _scaled = ScaleSubresource(
     strategy=_strategy, selector=lambda deployment: selector_expression(deployment.spec.selector)
 )
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)})
 HANDLERS: Handlers = {"scale": _scaled.serve}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api.field_errors import FieldError
 from sampan.api.names import is_extended_resource
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.devices.claim_spec import (
     MAX_CONFIGURATIONS,
     default_configurations,
@@ -41,8 +41,8 @@ class DeviceClassStrategy(Strategy):
         return self.validate_create(ctx, obj)
 
 
-def _validate_configuration(configuration: DeviceClassConfiguration, at: str) -> FieldErrors:
-    return validate_opaque_configuration(configuration.opaque, at)
+def _validate_configuration(configuration: DeviceClassConfiguration, path: str) -> FieldErrors:
+    return validate_opaque_configuration(configuration.opaque, path)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=DeviceClassStrategy())
+BEHAVIOR = ResourceBehavior(strategy=DeviceClassStrategy())

@@ -1,7 +1,7 @@
 """DeviceTaintRule: adds a taint to all devices that it selects."""
 
-from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behavior import GenericStrategy, status_behavior
 
-BEHAVIOUR = status_behaviour(
+BEHAVIOR = status_behavior(
     GenericStrategy(has_status=True, return_deleted_object=True, counts_generation=True), keeps_metadata=True
 )

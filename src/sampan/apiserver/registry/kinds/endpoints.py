@@ -6,7 +6,7 @@ from sampan.api import addresses, names
 from sampan.api.addresses import join_host_port
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -64,37 +64,37 @@ class EndpointsStrategy(Strategy):
 
 def _validate_subsets(subsets: Sequence[EndpointSubset]) -> FieldErrors:
     for index, subset in enumerate(subsets):
-        at = f"subsets[{index}]"
+        path = f"subsets[{index}]"
         if not subset.addresses and not subset.notReadyAddresses:
-            yield FieldError.required(at, "must specify `addresses` or `notReadyAddresses`")
+            yield FieldError.required(path, "must specify `addresses` or `notReadyAddresses`")
         for position, address in enumerate(subset.addresses):
-            yield from _validate_address(address, f"{at}.addresses[{position}]")
+            yield from _validate_address(address, f"{path}.addresses[{position}]")
         for position, address in enumerate(subset.notReadyAddresses):
-            yield from _validate_address(address, f"{at}.notReadyAddresses[{position}]")
+            yield from _validate_address(address, f"{path}.notReadyAddresses[{position}]")
         for position, port in enumerate(subset.ports):
-            yield from _validate_port(port, f"{at}.ports[{position}]", needs_name=len(subset.ports) > 1)
+            yield from _validate_port(port, f"{path}.ports[{position}]", needs_name=len(subset.ports) > 1)
 
 
-def _validate_address(address: EndpointAddress, at: str) -> FieldErrors:
-    yield from addresses.legacy_ip(address.ip, f"{at}.ip")
+def _validate_address(address: EndpointAddress, path: str) -> FieldErrors:
+    yield from addresses.legacy_ip(address.ip, f"{path}.ip")
     if address.hostname:
-        yield from validate_dns_label(address.hostname, f"{at}.hostname")
+        yield from validate_dns_label(address.hostname, f"{path}.hostname")
     if address.nodeName is not None:
         for text in names.dns1123_subdomain(address.nodeName):
-            yield FieldError.invalid(f"{at}.nodeName", address.nodeName, text)
-    yield from validate_endpoint_ip(address.ip, f"{at}.ip")
+            yield FieldError.invalid(f"{path}.nodeName", address.nodeName, text)
+    yield from validate_endpoint_ip(address.ip, f"{path}.ip")
 
 
-def _validate_port(port: EndpointPort, at: str, *, needs_name: bool) -> FieldErrors:
+def _validate_port(port: EndpointPort, path: str, *, needs_name: bool) -> FieldErrors:
     if port.name:
-        yield from validate_dns_label(port.name, f"{at}.name")
+        yield from validate_dns_label(port.name, f"{path}.name")
     elif needs_name:
-        yield FieldError.required(f"{at}.name")
+        yield FieldError.required(f"{path}.name")
     for text in names.port_number(port.port):
-        yield FieldError.invalid(f"{at}.port", port.port, text)
-    yield from validate_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+        yield FieldError.invalid(f"{path}.port", port.port, text)
+    yield from validate_one_of(port.protocol, _PROTOCOLS, f"{path}.protocol")
     if port.appProtocol is not None:
-        yield from validate_qualified_name(port.appProtocol, f"{at}.appProtocol")
+        yield from validate_qualified_name(port.appProtocol, f"{path}.appProtocol")
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _format_subset_endpoints(subset: EndpointSubset) -> list[str]:
     return [join_host_port(address.ip, port.port) for port in subset.ports for address in subset.addresses]
 
 
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=EndpointsStrategy(),
     deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )

@@ -6,7 +6,7 @@ from typing import Any
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.discovery_v1 import Endpoint, EndpointHints, EndpointPort, EndpointSlice
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -111,13 +111,13 @@ def _validate_port(ports: Sequence[EndpointPort]) -> FieldErrors:
         return
     port_names: set[str] = set()
     for index, port in enumerate(ports):
-        at, name = f"ports[{index}]", port.name or ""
+        path, name = f"ports[{index}]", port.name or ""
         if name:
-            yield from validate_dns_label(name, f"{at}.name")
-        yield from validate_unique(name, port_names, f"{at}.name")
-        yield from validate_optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+            yield from validate_dns_label(name, f"{path}.name")
+        yield from validate_unique(name, port_names, f"{path}.name")
+        yield from validate_optional_one_of(port.protocol, _PROTOCOLS, f"{path}.protocol")
         if port.appProtocol is not None:
-            yield from validate_qualified_name(port.appProtocol, f"{at}.appProtocol")
+            yield from validate_qualified_name(port.appProtocol, f"{path}.appProtocol")
 
 
 def _validate_endpoint(endpoints: Sequence[Endpoint], kind: str) -> FieldErrors:
@@ -125,55 +125,55 @@ def _validate_endpoint(endpoints: Sequence[Endpoint], kind: str) -> FieldErrors:
         yield FieldError.too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)
         return
     for index, endpoint in enumerate(endpoints):
-        at = f"endpoints[{index}]"
-        yield from _validate_address(endpoint.addresses or (), kind, f"{at}.addresses")
+        path = f"endpoints[{index}]"
+        yield from _validate_address(endpoint.addresses or (), kind, f"{path}.addresses")
         if endpoint.nodeName is not None:
-            yield from validate_dns_subdomain(endpoint.nodeName, f"{at}.nodeName")
+            yield from validate_dns_subdomain(endpoint.nodeName, f"{path}.nodeName")
         if endpoint.hostname is not None:
-            yield from validate_dns_label(endpoint.hostname, f"{at}.hostname")
+            yield from validate_dns_label(endpoint.hostname, f"{path}.hostname")
         if endpoint.hints is not None:
-            yield from _validate_hint(endpoint.hints, f"{at}.hints")
+            yield from _validate_hint(endpoint.hints, f"{path}.hints")
 
 
-def _validate_address(addresses_of_endpoint: Sequence[str], kind: str, at: str) -> FieldErrors:
+def _validate_address(addresses_of_endpoint: Sequence[str], kind: str, field_path: str) -> FieldErrors:
     if not addresses_of_endpoint:
-        yield FieldError.required(at, "must contain at least 1 address")
+        yield FieldError.required(field_path, "must contain at least 1 address")
     elif len(addresses_of_endpoint) > _MAX_ADDRESSES:
-        yield FieldError.too_many(at, len(addresses_of_endpoint), _MAX_ADDRESSES)
+        yield FieldError.too_many(field_path, len(addresses_of_endpoint), _MAX_ADDRESSES)
     for index, text in enumerate(addresses_of_endpoint):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         if kind == "FQDN":
             yield from names.fully_qualified_domain_name(text, path)
         elif kind in ("IPv4", "IPv6"):
-            yield from _validate_ip(text, kind, at, path)
+            yield from _validate_ip(text, kind, field_path, path)
 
 
-def _validate_ip(text: str, kind: str, at: str, here: str) -> FieldErrors:
-    errors = addresses.legacy_ip(text, here) if kind == "IPv4" else addresses.ip(text, here)
+def _validate_ip(text: str, kind: str, path: str, item_path: str) -> FieldErrors:
+    errors = addresses.legacy_ip(text, item_path) if kind == "IPv4" else addresses.ip(text, item_path)
     if errors:
         yield from errors
         return
     if (":" in text) != (kind == "IPv6"):
-        yield FieldError.invalid(at, text, f"must be an {kind} address")
-    yield from validate_endpoint_ip(text, here)
+        yield FieldError.invalid(path, text, f"must be an {kind} address")
+    yield from validate_endpoint_ip(text, item_path)
 
 
-def _validate_hint(hints: EndpointHints, at: str) -> FieldErrors:
+def _validate_hint(hints: EndpointHints, path: str) -> FieldErrors:
     if len(hints.forZones) > _MAX_HINTS:
-        yield FieldError.too_many(f"{at}.forZones", len(hints.forZones), _MAX_HINTS)
+        yield FieldError.too_many(f"{path}.forZones", len(hints.forZones), _MAX_HINTS)
         return
     targets: set[str] = set()
     for index, zone in enumerate(hints.forZones):
-        yield from validate_unique(zone.name, targets, f"{at}.forZones[{index}].name")
-        yield from validate_label_value(zone.name, f"{at}.forZones[{index}].name")
+        yield from validate_unique(zone.name, targets, f"{path}.forZones[{index}].name")
+        yield from validate_label_value(zone.name, f"{path}.forZones[{index}].name")
     if len(hints.forNodes) > _MAX_HINTS:
-        yield FieldError.too_many(f"{at}.forNodes", len(hints.forNodes), _MAX_HINTS)
+        yield FieldError.too_many(f"{path}.forNodes", len(hints.forNodes), _MAX_HINTS)
         return
     targets = set()
     for index, node in enumerate(hints.forNodes):
-        yield from validate_unique(node.name, targets, f"{at}.forNodes[{index}].name")
+        yield from validate_unique(node.name, targets, f"{path}.forNodes[{index}].name")
         for text in names.dns1123_subdomain(node.name):
-            yield FieldError.invalid(f"{at}.forNodes[{index}].name", node.name, text)
+            yield FieldError.invalid(f"{path}.forNodes[{index}].name", node.name, text)
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------
@@ -184,4 +184,4 @@ def _summarize_texts(texts: Sequence[str]) -> str:
     return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=EndpointSliceStrategy())
+BEHAVIOR = ResourceBehavior(strategy=EndpointSliceStrategy())

@@ -10,7 +10,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Event
 from sampan.api.values import ages
 from sampan.apiserver.registry import deletion
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import validate_qualified_name
 from sampan.apiserver.tables import cells
@@ -34,8 +34,12 @@ def _count(event: Event, now: float) -> int:
 
 
 def _object(event: Event, now: float) -> str:
-    about = event.involvedObject
-    return f"{about.kind.lower()}/{about.name}" if about.name else about.kind.lower()
+    involved_object = event.involvedObject
+    return (
+        f"{involved_object.kind.lower()}/{involved_object.name}"
+        if involved_object.name
+        else involved_object.kind.lower()
+    )
 
 
 def _source(event: Event, now: float) -> str:
@@ -86,9 +90,9 @@ class EventStrategy(Strategy):
 
 def _validate_event_namespace(event: Event) -> Iterator[FieldError]:
     """Yield an error unless the event is in the namespace of its object, `default` for cluster-scoped objects."""
-    about = event.involvedObject.namespace
-    if event.metadata.namespace != (about or "default"):
-        yield FieldError.invalid("involvedObject.namespace", about, _NOT_MATCHING)
+    namespace_of_object = event.involvedObject.namespace
+    if event.metadata.namespace != (namespace_of_object or "default"):
+        yield FieldError.invalid("involvedObject.namespace", namespace_of_object, _NOT_MATCHING)
 
 
 def _validate_new_event(event: Event, reporter: str) -> Iterator[FieldError]:
@@ -107,4 +111,4 @@ def _validate_new_event(event: Event, reporter: str) -> Iterator[FieldError]:
         yield FieldError.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=EventStrategy())
+BEHAVIOR = ResourceBehavior(strategy=EventStrategy())

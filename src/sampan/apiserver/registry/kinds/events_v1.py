@@ -6,7 +6,7 @@ from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import Event
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.events import EventStrategy
 from sampan.apiserver.registry.strategy import Context
 
@@ -58,4 +58,4 @@ def _validate_series(event: Event) -> Iterator[FieldError]:
         yield FieldError.required("series.lastObservedTime")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=NewEventStrategy())
+BEHAVIOR = ResourceBehavior(strategy=NewEventStrategy())

@@ -19,7 +19,7 @@ from sampan.api.types.flowcontrol_v1 import (
     ResourcePolicyRule,
     Subject,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -149,35 +149,35 @@ def _validate_spec(schema: FlowSchema) -> FieldErrors:
         yield FieldError.invalid(_PRECEDENCE, precedence, text)
     if method is not None and method.type not in _METHODS:
         yield FieldError.not_supported("spec.distinguisherMethod.type", encode_error_value(method), _METHODS)
-    name, at = spec.priorityLevelConfiguration.name, "spec.priorityLevelConfiguration.name"
+    name, path = spec.priorityLevelConfiguration.name, "spec.priorityLevelConfiguration.name"
     if name:
-        yield from validate_dns_subdomain(name, at)
+        yield from validate_dns_subdomain(name, path)
     else:
-        yield FieldError.required(at, "must reference a priority level")
+        yield FieldError.required(path, "must reference a priority level")
     for index, rule in enumerate(spec.rules):
         yield from _validate_rule(rule, f"spec.rules[{index}]")
 
 
-def _validate_rule(rule: PolicyRulesWithSubjects, at: str) -> FieldErrors:
+def _validate_rule(rule: PolicyRulesWithSubjects, path: str) -> FieldErrors:
     if not rule.subjects:
-        yield FieldError.required(f"{at}.subjects", "subjects must contain at least one value")
+        yield FieldError.required(f"{path}.subjects", "subjects must contain at least one value")
     for index, subject in enumerate(rule.subjects or ()):
-        yield from _validate_subject(subject, f"{at}.subjects[{index}]")
+        yield from _validate_subject(subject, f"{path}.subjects[{index}]")
     if not rule.resourceRules and not rule.nonResourceRules:
         text = "at least one of resourceRules and nonResourceRules has to be non-empty"
-        yield FieldError.required(at, text)
+        yield FieldError.required(path, text)
     for index, resources in enumerate(rule.resourceRules):
-        yield from _validate_resource_rule(resources, f"{at}.resourceRules[{index}]")
+        yield from _validate_resource_rule(resources, f"{path}.resourceRules[{index}]")
     for index, others in enumerate(rule.nonResourceRules):
-        yield from _validate_non_resource_rule(others, f"{at}.nonResourceRules[{index}]")
+        yield from _validate_non_resource_rule(others, f"{path}.nonResourceRules[{index}]")
 
 
-def _validate_subject(subject: Subject, at: str) -> FieldErrors:
+def _validate_subject(subject: Subject, field_path: str) -> FieldErrors:
     if subject.kind not in _SUBJECTS:
-        yield FieldError.not_supported(f"{at}.kind", subject.kind, sorted(_SUBJECTS))
+        yield FieldError.not_supported(f"{field_path}.kind", subject.kind, sorted(_SUBJECTS))
         return
     own = _SUBJECTS[subject.kind]
-    details, path = getattr(subject, own), f"{at}.{own}"
+    details, path = getattr(subject, own), f"{field_path}.{own}"
     if details is None:
         yield FieldError.required(path, f"{own} is required when subject kind is '{subject.kind}'")
     else:
@@ -193,32 +193,34 @@ def _validate_subject(subject: Subject, at: str) -> FieldErrors:
     for other in _SUBJECT_FIELDS:
         if other != own and getattr(subject, other) is not None:
             kind = other[0].upper() + other[1:]
-            yield FieldError.forbidden(f"{at}.{other}", f"{other} is forbidden when subject kind is not '{kind}'")
+            yield FieldError.forbidden(
+                f"{field_path}.{other}", f"{other} is forbidden when subject kind is not '{kind}'"
+            )
 
 
-def _validate_verb(verbs: Sequence[str] | None, at: str) -> FieldErrors:
+def _validate_verb(verbs: Sequence[str] | None, path: str) -> FieldErrors:
     if not verbs:
-        yield FieldError.required(at, "verbs must contain at least one value")
+        yield FieldError.required(path, "verbs must contain at least one value")
     elif "*" in verbs:
-        yield from _validate_wildcard_alone(verbs, "verbs", at)
+        yield from _validate_wildcard_alone(verbs, "verbs", path)
     elif not set(verbs) <= set(_VERBS):
-        yield FieldError.not_supported(at, list(verbs), _VERBS)
+        yield FieldError.not_supported(path, list(verbs), _VERBS)
 
 
-def _validate_wildcard_alone(values: Sequence[str] | None, what: str, at: str) -> FieldErrors:
+def _validate_wildcard_alone(values: Sequence[str] | None, subject: str, path: str) -> FieldErrors:
     if values is not None and "*" in values and len(values) > 1:
-        yield FieldError.invalid(at, list(values), f"if '*' is present, must not specify other {what}")
+        yield FieldError.invalid(path, list(values), f"if '*' is present, must not specify other {subject}")
 
 
-def _validate_resource_rule(rule: ResourcePolicyRule, at: str) -> FieldErrors:
-    yield from _validate_verb(rule.verbs, f"{at}.verbs")
+def _validate_resource_rule(rule: ResourcePolicyRule, field_path: str) -> FieldErrors:
+    yield from _validate_verb(rule.verbs, f"{field_path}.verbs")
     if not rule.apiGroups:
-        yield FieldError.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
-    yield from _validate_wildcard_alone(rule.apiGroups, "api groups", f"{at}.apiGroups")
+        yield FieldError.required(f"{field_path}.apiGroups", "resource rules must supply at least one api group")
+    yield from _validate_wildcard_alone(rule.apiGroups, "api groups", f"{field_path}.apiGroups")
     if not rule.resources:
-        yield FieldError.required(f"{at}.resources", "resource rules must supply at least one resource")
-    yield from _validate_wildcard_alone(rule.resources, "resources", f"{at}.resources")
-    path, namespaces = f"{at}.namespaces", rule.namespaces or ()
+        yield FieldError.required(f"{field_path}.resources", "resource rules must supply at least one resource")
+    yield from _validate_wildcard_alone(rule.resources, "resources", f"{field_path}.resources")
+    path, namespaces = f"{field_path}.namespaces", rule.namespaces or ()
     if not namespaces and not rule.clusterScope:
         text = "resource rules that are not cluster scoped must supply at least one namespace"
         yield FieldError.required(path, text)
@@ -228,9 +230,9 @@ def _validate_resource_rule(rule: ResourcePolicyRule, at: str) -> FieldErrors:
             yield FieldError.invalid(error.field, namespace, _BAD_NAMESPACE + error.detail)
 
 
-def _validate_non_resource_rule(rule: NonResourcePolicyRule, at: str) -> FieldErrors:
-    yield from _validate_verb(rule.verbs, f"{at}.verbs")
-    urls_path, paths = f"{at}.nonResourceURLs", rule.nonResourceURLs or ()
+def _validate_non_resource_rule(rule: NonResourcePolicyRule, field_path: str) -> FieldErrors:
+    yield from _validate_verb(rule.verbs, f"{field_path}.verbs")
+    urls_path, paths = f"{field_path}.nonResourceURLs", rule.nonResourceURLs or ()
     if not paths:
         yield FieldError.required(urls_path, "nonResourceURLs must contain at least one value")
     yield from _validate_wildcard_alone(paths, "non-resource URLs", urls_path)
@@ -253,4 +255,4 @@ def _find_path_error(path: str) -> str:
 
 
 _strategy = FlowSchemaStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

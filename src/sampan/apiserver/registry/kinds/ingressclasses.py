@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -70,15 +70,15 @@ class IngressClassStrategy(Strategy):
 
 def _validate_parameter(parameters: IngressClassParametersReference) -> FieldErrors:
     yield from validate_typed_reference(parameters, _PARAMETERS)
-    scope, namespace, at = parameters.scope or "", parameters.namespace, f"{_PARAMETERS}.namespace"
+    scope, namespace, path = parameters.scope or "", parameters.namespace, f"{_PARAMETERS}.namespace"
     if scope not in _SCOPES:
         yield FieldError.not_supported(f"{_PARAMETERS}.scope", scope, _SCOPES)
     elif scope == "Namespace" and namespace is None:
-        yield FieldError.required(at, "`parameters.scope` is set to 'Namespace'")
+        yield FieldError.required(path, "`parameters.scope` is set to 'Namespace'")
     elif scope == "Cluster" and namespace is not None:
-        yield FieldError.forbidden(at, "`parameters.scope` is set to 'Cluster'")
+        yield FieldError.forbidden(path, "`parameters.scope` is set to 'Cluster'")
     elif namespace is not None:
-        yield from validate_dns_label(namespace, at)
+        yield from validate_dns_label(namespace, path)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=IngressClassStrategy())
+BEHAVIOR = ResourceBehavior(strategy=IngressClassStrategy())

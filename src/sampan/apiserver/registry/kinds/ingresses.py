@@ -14,7 +14,7 @@ from sampan.api.types.networking_v1 import (
     IngressStatus,
     IngressTLS,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -106,13 +106,13 @@ class IngressStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: Ingress, old: Ingress) -> Iterable[FieldError]:
         before = {entry.ip for entry in old.status.loadBalancer.ingress}
         for index, entry in enumerate(obj.status.loadBalancer.ingress):
-            at = f"{_ENTRIES}[{index}]"
+            path = f"{_ENTRIES}[{index}]"
             if entry.ip and entry.ip not in before:
-                yield from addresses.legacy_ip(entry.ip, f"{at}.ip")
+                yield from addresses.legacy_ip(entry.ip, f"{path}.ip")
             if entry.hostname:
-                yield from validate_dns_subdomain(entry.hostname, f"{at}.hostname")
+                yield from validate_dns_subdomain(entry.hostname, f"{path}.hostname")
                 if addresses.parse(entry.hostname) is not None:
-                    yield FieldError.invalid(f"{at}.hostname", entry.hostname, _NOT_AN_ADDRESS)
+                    yield FieldError.invalid(f"{path}.hostname", entry.hostname, _NOT_AN_ADDRESS)
 
     def warnings(self, ctx: Context, obj: Ingress, old: Ingress | None) -> Iterable[str]:
         for index, entry in enumerate(obj.status.loadBalancer.ingress):
@@ -121,100 +121,100 @@ class IngressStatusStrategy(StatusStrategy):
 
 
 def _validate_spec(
-    spec: IngressSpec, at: str, *, allow_bad_secrets: bool = False, allow_bad_wildcards: bool = False
+    spec: IngressSpec, field_path: str, *, allow_bad_secrets: bool = False, allow_bad_wildcards: bool = False
 ) -> FieldErrors:
     if not spec.rules and spec.defaultBackend is None:
-        yield FieldError.invalid(at, None, "either `defaultBackend` or `rules` must be specified")
+        yield FieldError.invalid(field_path, None, "either `defaultBackend` or `rules` must be specified")
     if spec.defaultBackend is not None:
-        yield from _validate_backend(spec.defaultBackend, f"{at}.defaultBackend")
+        yield from _validate_backend(spec.defaultBackend, f"{field_path}.defaultBackend")
     for index, rule in enumerate(spec.rules):
-        path = f"{at}.rules[{index}]"
+        path = f"{field_path}.rules[{index}]"
         if rule.host:
             yield from _validate_host(rule.host, f"{path}.host")
         if "*" not in rule.host or not allow_bad_wildcards:
             yield from _validate_paths(rule, path)
-    yield from _validate_tls(spec.tls, f"{at}.tls", allow_bad_secrets)
+    yield from _validate_tls(spec.tls, f"{field_path}.tls", allow_bad_secrets)
     if spec.ingressClassName is not None:
-        yield from validate_dns_subdomain(spec.ingressClassName, f"{at}.ingressClassName")
+        yield from validate_dns_subdomain(spec.ingressClassName, f"{field_path}.ingressClassName")
 
 
-def _validate_tls(tls_entries: Sequence[IngressTLS], at: str, allow_bad_secrets: bool) -> FieldErrors:
+def _validate_tls(tls_entries: Sequence[IngressTLS], path: str, allow_bad_secrets: bool) -> FieldErrors:
     for index, tls in enumerate(tls_entries):
         for host_index, host in enumerate(tls.hosts):
-            yield from _validate_domain(host, f"{at}[{index}].hosts[{host_index}]")
+            yield from _validate_domain(host, f"{path}[{index}].hosts[{host_index}]")
         if tls.secretName and not allow_bad_secrets:
-            yield from validate_dns_subdomain(tls.secretName, f"{at}[{index}].secretName")
+            yield from validate_dns_subdomain(tls.secretName, f"{path}[{index}].secretName")
 
 
-def _validate_host(host: str, at: str) -> FieldErrors:
+def _validate_host(host: str, path: str) -> FieldErrors:
     if addresses.parse(host) is not None:
-        yield FieldError.invalid(at, host, _NOT_AN_ADDRESS)
-    yield from _validate_domain(host, at)
+        yield FieldError.invalid(path, host, _NOT_AN_ADDRESS)
+    yield from _validate_domain(host, path)
 
 
-def _validate_domain(host: str, at: str) -> FieldErrors:
+def _validate_domain(host: str, path: str) -> FieldErrors:
     check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
     for text in check(host):
-        yield FieldError.invalid(at, host, text)
+        yield FieldError.invalid(path, host, text)
 
 
-def _validate_paths(rule: IngressRule, at: str) -> FieldErrors:
+def _validate_paths(rule: IngressRule, field_path: str) -> FieldErrors:
     if rule.http is None:
         return
     if not rule.http.paths:
-        yield FieldError.required(f"{at}.http.paths")
+        yield FieldError.required(f"{field_path}.http.paths")
     for index, path in enumerate(rule.http.paths or ()):
-        yield from _validate_path(path, f"{at}.http.paths[{index}]")
+        yield from _validate_path(path, f"{field_path}.http.paths[{index}]")
 
 
-def _validate_path(path: HTTPIngressPath, at: str) -> FieldErrors:
+def _validate_path(path: HTTPIngressPath, field_path: str) -> FieldErrors:
     kind, text = path.pathType, path.path
     if kind is None:
-        yield FieldError.required(f"{at}.pathType", "pathType must be specified")
+        yield FieldError.required(f"{field_path}.pathType", "pathType must be specified")
         return
     if kind not in _PATH_TYPES:
-        yield FieldError.not_supported(f"{at}.pathType", kind, _PATH_TYPES)
+        yield FieldError.not_supported(f"{field_path}.pathType", kind, _PATH_TYPES)
     else:
         if not text.startswith("/") and (text or kind != "ImplementationSpecific"):
-            yield FieldError.invalid(f"{at}.path", text, "must be an absolute path")
+            yield FieldError.invalid(f"{field_path}.path", text, "must be an absolute path")
         for part in _BAD_PARTS if kind != "ImplementationSpecific" else ():
             if part in text:
-                yield FieldError.invalid(f"{at}.path", text, f"must not contain '{part}'")
+                yield FieldError.invalid(f"{field_path}.path", text, f"must not contain '{part}'")
         for end in _BAD_ENDS if kind != "ImplementationSpecific" else ():
             if text.endswith(end):
-                yield FieldError.invalid(f"{at}.path", text, f"cannot end with '{end}'")
-    yield from _validate_backend(path.backend, f"{at}.backend")
+                yield FieldError.invalid(f"{field_path}.path", text, f"cannot end with '{end}'")
+    yield from _validate_backend(path.backend, f"{field_path}.backend")
 
 
-def _validate_backend(backend: IngressBackend, at: str) -> FieldErrors:
+def _validate_backend(backend: IngressBackend, path: str) -> FieldErrors:
     if backend.resource is not None and backend.service is not None:
-        yield FieldError.invalid(at, "", "cannot set both resource and service backends")
+        yield FieldError.invalid(path, "", "cannot set both resource and service backends")
     elif backend.resource is not None:
-        yield from validate_typed_reference(backend.resource, f"{at}.resource")
+        yield from validate_typed_reference(backend.resource, f"{path}.resource")
     elif backend.service is not None:
-        yield from _validate_service(backend.service, at)
+        yield from _validate_service(backend.service, path)
     else:
-        yield FieldError.invalid(at, "", "resource or service backend is required")
+        yield FieldError.invalid(path, "", "resource or service backend is required")
 
 
-def _validate_service(service: IngressServiceBackend, at: str) -> FieldErrors:
+def _validate_service(service: IngressServiceBackend, path: str) -> FieldErrors:
     yield from (
-        validate_dns_label(service.name, f"{at}.service.name")
+        validate_dns_label(service.name, f"{path}.service.name")
         if service.name
-        else validate_required("", f"{at}.service.name")
+        else validate_required("", f"{path}.service.name")
     )
     port = service.port
     if port.name and port.number:
-        yield FieldError.invalid(at, "", "cannot set both port name & port number")
+        yield FieldError.invalid(path, "", "cannot set both port name & port number")
     elif port.name:
         for text in names.port_name(port.name):
-            yield FieldError.invalid(f"{at}.service.port.name", port.name, text)
+            yield FieldError.invalid(f"{path}.service.port.name", port.name, text)
     elif port.number:
         for text in names.port_number(port.number):
-            yield FieldError.invalid(f"{at}.service.port.number", port.number, text)
+            yield FieldError.invalid(f"{path}.service.port.number", port.number, text)
     else:
-        yield FieldError.required(at, "port name or number is required")
+        yield FieldError.required(path, "port name or number is required")
 
 
 _strategy = IngressStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": IngressStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": IngressStatusStrategy(_strategy)})

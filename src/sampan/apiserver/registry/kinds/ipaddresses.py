@@ -6,7 +6,7 @@ from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain
 from sampan.apiserver.tables import cells
@@ -56,4 +56,4 @@ def _validate_parent(parent: ParentReference | None) -> FieldErrors:
             yield FieldError.invalid(f"{_PARENT_PATH}.{field}", value, text)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=IPAddressStrategy())
+BEHAVIOR = ResourceBehavior(strategy=IPAddressStrategy())

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.coordination_v1 import Lease
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -39,4 +39,4 @@ class LeaseStrategy(Strategy):
         return self.validate_create(ctx, obj)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=LeaseStrategy())
+BEHAVIOR = ResourceBehavior(strategy=LeaseStrategy())

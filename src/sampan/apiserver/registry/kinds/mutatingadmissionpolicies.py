@@ -15,7 +15,7 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_conditions_and_variables,
     validate_failure_policy_and_match,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of
 from sampan.machinery.cel.admission import PolicyExpressionCompiler, mutating_compiler
@@ -56,13 +56,13 @@ def _validate_spec(spec: MutatingAdmissionPolicySpec, old: MutatingAdmissionPoli
     yield from validate_one_of(spec.reinvocationPolicy, REINVOCATION_POLICIES, "spec.reinvocationPolicy")
 
 
-def _validate_mutation(mutation: Mutation, at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
+def _validate_mutation(mutation: Mutation, field_path: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
     kind = mutation.patchType
-    yield from validate_one_of(kind, sorted(_PATCHES), f"{at}.patchType")
+    yield from validate_one_of(kind, sorted(_PATCHES), f"{field_path}.patchType")
     if kind not in _PATCHES:
         return
     for other, field in sorted(_PATCHES.items(), key=lambda pair: pair[0] != kind):
-        patch, path = getattr(mutation, field), f"{at}.{field}"
+        patch, path = getattr(mutation, field), f"{field_path}.{field}"
         if other != kind and patch is not None:
             yield FieldError.invalid(path, f"{{{field}}}", f"must not be specified when patchType is {kind}")
         elif other == kind and patch is None:
@@ -71,14 +71,14 @@ def _validate_mutation(mutation: Mutation, at: str, compiler: PolicyExpressionCo
             yield from _validate_patch(patch.expression, f"{path}.expression", kind, compiler)
 
 
-def _validate_patch(text: str, at: str, kind: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
+def _validate_patch(text: str, path: str, kind: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
     if not text.strip():
-        yield FieldError.required(at)
+        yield FieldError.required(path)
         return
     try:
         compiler.mutation(text, kind)
     except CelError as error:
-        yield expression_error(at, text, error)
+        yield expression_error(path, text, error)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=MutatingAdmissionPolicyStrategy())
+BEHAVIOR = ResourceBehavior(strategy=MutatingAdmissionPolicyStrategy())

@@ -6,7 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicyBinding
 from sampan.apiserver.registry.admission_configs.match_resources import validate_mutable_operations
 from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context
 
 
@@ -22,4 +22,4 @@ class MutatingBindingStrategy(PolicyBindingStrategy):
         return self.validate_create(ctx, obj)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=MutatingBindingStrategy())
+BEHAVIOR = ResourceBehavior(strategy=MutatingBindingStrategy())

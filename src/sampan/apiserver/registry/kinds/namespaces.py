@@ -11,7 +11,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus
 from sampan.api.values import times
 from sampan.apiserver.registry import deletion
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import validate_qualified_name
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -88,14 +88,14 @@ class FinalizeStrategy(StatusStrategy):
             yield from _validate_finalizer(name, f"spec.finalizers[{index}]")
 
 
-def _validate_finalizer(name: str, at: str) -> Iterator[FieldError]:
-    yield from validate_qualified_name(name, at)
+def _validate_finalizer(name: str, path: str) -> Iterator[FieldError]:
+    yield from validate_qualified_name(name, path)
     if "/" not in name and name not in (_FINALIZER, deletion.ORPHAN, deletion.FOREGROUND):
-        yield FieldError.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified")
+        yield FieldError.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")
 
 
 _strategy = NamespaceStrategy()
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=_strategy,
     views={"status": NamespaceStatusStrategy(_strategy), "finalize": FinalizeStrategy(_strategy)},
 )

@@ -12,7 +12,7 @@ from sampan.api.types.networking_v1 import (
     NetworkPolicyPort,
     NetworkPolicySpec,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, cidr_warnings, validate_optional_one_of, validate_required
 from sampan.apiserver.tables import cells
@@ -49,14 +49,14 @@ class NetworkPolicyStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy) -> Iterable[FieldError]:
         allow_bad_values = bool(selector_errors(old.spec.podSelector, ""))
-        known = {cidr for _, block in _blocks(old.spec) for cidr in (block.cidr, *block.except_)}
-        return _validate_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, known=known)
+        old_cidrs = {cidr for _, block in _blocks(old.spec) for cidr in (block.cidr, *block.except_)}
+        return _validate_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, old_cidrs=old_cidrs)
 
     def warnings(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy | None) -> Iterable[str]:
-        for at, block in _blocks(obj.spec):
-            yield from cidr_warnings(block.cidr, f"{at}.cidr")
+        for position, block in _blocks(obj.spec):
+            yield from cidr_warnings(block.cidr, f"{position}.cidr")
             for index, cidr in enumerate(block.except_):
-                yield from cidr_warnings(cidr, f"{at}.except[{index}]")
+                yield from cidr_warnings(cidr, f"{position}.except[{index}]")
 
 
 def _rules(spec: NetworkPolicySpec) -> Iterator[Rule]:
@@ -67,72 +67,74 @@ def _rules(spec: NetworkPolicySpec) -> Iterator[Rule]:
 
 
 def _blocks(spec: NetworkPolicySpec) -> Iterator[tuple[str, IPBlock]]:
-    for at, _, name, peers in _rules(spec):
+    for position, _, name, peers in _rules(spec):
         for index, peer in enumerate(peers):
             if peer.ipBlock is not None:
-                yield f"spec.{at}.{name}[{index}].ipBlock", peer.ipBlock
+                yield f"spec.{position}.{name}[{index}].ipBlock", peer.ipBlock
 
 
 def _validate_spec(
-    spec: NetworkPolicySpec, start: str, *, allow_bad_values: bool = False, known: Collection[str] = ()
+    spec: NetworkPolicySpec, start: str, *, allow_bad_values: bool = False, old_cidrs: Collection[str] = ()
 ) -> FieldErrors:
-    """Yield the errors of a spec. `known` are CIDRs of the old object, which are not validated again."""
+    """Yield the errors of a spec. `old_cidrs` are CIDRs of the old object, which are not validated again."""
     yield from selector_errors(spec.podSelector, f"{start}.podSelector", allow_bad_values=allow_bad_values)
-    for at, ports, name, peers in _rules(spec):
+    for path, ports, name, peers in _rules(spec):
         for index, port in enumerate(ports):
-            yield from _validate_port(port, f"{start}.{at}.ports[{index}]")
+            yield from _validate_port(port, f"{start}.{path}.ports[{index}]")
         for index, peer in enumerate(peers):
-            yield from _validate_peer(peer, f"{start}.{at}.{name}[{index}]", allow_bad_values, known)
-    at = f"{start}.policyTypes"
+            yield from _validate_peer(peer, f"{start}.{path}.{name}[{index}]", allow_bad_values, old_cidrs)
+    path = f"{start}.policyTypes"
     if len(spec.policyTypes) > len(_TYPES):
-        yield FieldError.invalid(at, spec.policyTypes, "may not specify more than two policyTypes")
+        yield FieldError.invalid(path, spec.policyTypes, "may not specify more than two policyTypes")
         return
     for index, kind in enumerate(spec.policyTypes):
-        yield from validate_optional_one_of(kind, _TYPES, f"{at}[{index}]")
+        yield from validate_optional_one_of(kind, _TYPES, f"{path}[{index}]")
 
 
-def _validate_port(port: NetworkPolicyPort, at: str) -> FieldErrors:
-    yield from validate_optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+def _validate_port(port: NetworkPolicyPort, path: str) -> FieldErrors:
+    yield from validate_optional_one_of(port.protocol, _PROTOCOLS, f"{path}.protocol")
     first, last = port.port, port.endPort
     if isinstance(first, int):
         for text in names.port_number(first):
-            yield FieldError.invalid(f"{at}.port", first, text)
+            yield FieldError.invalid(f"{path}.port", first, text)
         if last is not None and last < first:
-            yield FieldError.invalid(f"{at}.endPort", first, "must be greater than or equal to `port`")
+            yield FieldError.invalid(f"{path}.endPort", first, "must be greater than or equal to `port`")
         for text in names.port_number(last) if last is not None else ():
-            yield FieldError.invalid(f"{at}.endPort", last, text)
+            yield FieldError.invalid(f"{path}.endPort", last, text)
         return
     if last is not None:
         why = "not specified" if first is None else "non-numeric"
-        yield FieldError.invalid(f"{at}.endPort", last, f"may not be specified when `port` is {why}")
+        yield FieldError.invalid(f"{path}.endPort", last, f"may not be specified when `port` is {why}")
     for text in names.port_name(first) if first is not None else ():
-        yield FieldError.invalid(f"{at}.port", first, text)
+        yield FieldError.invalid(f"{path}.port", first, text)
 
 
-def _validate_peer(peer: NetworkPolicyPeer, at: str, allow_bad_values: bool, known: Collection[str]) -> FieldErrors:
-    yield from selector_errors(peer.podSelector, f"{at}.podSelector", allow_bad_values=allow_bad_values)
-    yield from selector_errors(peer.namespaceSelector, f"{at}.namespaceSelector", allow_bad_values=allow_bad_values)
+def _validate_peer(
+    peer: NetworkPolicyPeer, path: str, allow_bad_values: bool, old_cidrs: Collection[str]
+) -> FieldErrors:
+    yield from selector_errors(peer.podSelector, f"{path}.podSelector", allow_bad_values=allow_bad_values)
+    yield from selector_errors(peer.namespaceSelector, f"{path}.namespaceSelector", allow_bad_values=allow_bad_values)
     has_selector = peer.podSelector is not None or peer.namespaceSelector is not None
     if peer.ipBlock is not None:
-        yield from _validate_ip_block(peer.ipBlock, f"{at}.ipBlock", known)
+        yield from _validate_ip_block(peer.ipBlock, f"{path}.ipBlock", old_cidrs)
         if has_selector:
-            yield FieldError.forbidden(at, "may not specify both ipBlock and another peer")
+            yield FieldError.forbidden(path, "may not specify both ipBlock and another peer")
     elif not has_selector:
-        yield FieldError.required(at, "must specify a peer")
+        yield FieldError.required(path, "must specify a peer")
 
 
-def _validate_ip_block(block: IPBlock, at: str, known: Collection[str]) -> FieldErrors:
+def _validate_ip_block(block: IPBlock, field_path: str, old_cidrs: Collection[str]) -> FieldErrors:
     if not block.cidr:
-        yield from validate_required("", f"{at}.cidr")
+        yield from validate_required("", f"{field_path}.cidr")
         return
-    if block.cidr not in known:
-        yield from addresses.legacy_cidr(block.cidr, f"{at}.cidr")
+    if block.cidr not in old_cidrs:
+        yield from addresses.legacy_cidr(block.cidr, f"{field_path}.cidr")
     network = addresses.parse_network(block.cidr)
     if network is None:
         return
     for index, text in enumerate(block.except_):
-        path = f"{at}.except[{index}]"
-        if text not in known:
+        path = f"{field_path}.except[{index}]"
+        if text not in old_cidrs:
             yield from addresses.legacy_cidr(text, path)
         part = addresses.parse_network(text)
         if part is not None and not _is_part(part, network):
@@ -143,4 +145,4 @@ def _is_part(part: addresses.Network, whole: addresses.Network) -> bool:
     return part.network_address in whole and part.prefixlen > whole.prefixlen
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=NetworkPolicyStrategy())
+BEHAVIOR = ResourceBehavior(strategy=NetworkPolicyStrategy())

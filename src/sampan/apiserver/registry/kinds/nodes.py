@@ -11,7 +11,7 @@ from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ConfigMapNodeConfigSource, Node, NodeConfigSource, Taint
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.proxy.proxied import proxy_to_node
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.resources import round_up, validate_resource_quantity
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
@@ -93,15 +93,15 @@ def _validate_annotations(annotations: Mapping[str, str]) -> FieldErrors:
 def _validate_taints(taints: Sequence[Taint], start: str) -> FieldErrors:
     distinct_taints: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        at = f"{start}[{index}]"
-        yield from validate_qualified_name(taint.key, f"{at}.key")
-        yield from validate_label_value(taint.value, f"{at}.value")
+        path = f"{start}[{index}]"
+        yield from validate_qualified_name(taint.key, f"{path}.key")
+        yield from validate_label_value(taint.value, f"{path}.value")
         if not taint.effect:
-            yield FieldError.required(f"{at}.effect")
+            yield FieldError.required(f"{path}.effect")
         elif taint.effect not in _EFFECTS:
-            yield FieldError.not_supported(f"{at}.effect", taint.effect, _EFFECTS)
+            yield FieldError.not_supported(f"{path}.effect", taint.effect, _EFFECTS)
         if (taint.key, taint.effect) in distinct_taints:
-            repeated = FieldError.duplicate(at, encode_error_value(taint))
+            repeated = FieldError.duplicate(path, encode_error_value(taint))
             yield msgspec.structs.replace(repeated, detail="taints must be unique by key and effect pair")
         distinct_taints.add((taint.key, taint.effect))
 
@@ -115,14 +115,14 @@ def _validate_resources(node: Node) -> FieldErrors:
 
 def _validate_declared_features(features: Sequence[str]) -> FieldErrors:
     for index, name in enumerate(features):
-        at = f"status.declaredFeatures[{index}]"
+        path = f"status.declaredFeatures[{index}]"
         if index:
             if name == features[index - 1]:
-                yield FieldError.duplicate(at, name)
+                yield FieldError.duplicate(path, name)
             elif name < features[index - 1]:
-                yield FieldError.invalid(at, name, "list must be sorted alphabetically")
+                yield FieldError.invalid(path, name, "list must be sorted alphabetically")
         if message := _find_feature_name_error(name):
-            yield FieldError.invalid(at, name, f'invalid feature name "{name}": {message}')
+            yield FieldError.invalid(path, name, f'invalid feature name "{name}": {message}')
 
 
 def _find_feature_name_error(name: str) -> str:
@@ -151,34 +151,36 @@ def _validate_pod_cidrs(pod_cidrs: Sequence[str]) -> Iterator[FieldError]:
         yield FieldError.invalid(_POD_CIDRS, list(pod_cidrs), text)
 
 
-def _validate_config_source(source: NodeConfigSource, at: str, *, is_status: bool) -> FieldErrors:
+def _validate_config_source(source: NodeConfigSource, path: str, *, is_status: bool) -> FieldErrors:
     """Validate a source of dynamic kubelet configuration. The feature was removed; its fields are still validated."""
     if source.configMap is None:
-        yield FieldError.invalid(at, encode_error_value(source), "exactly one reference subfield must be non-nil")
+        yield FieldError.invalid(path, encode_error_value(source), "exactly one reference subfield must be non-nil")
         return
-    yield from _validate_config_map_source(source.configMap, f"{at}.configMap", is_status=is_status)
+    yield from _validate_config_map_source(source.configMap, f"{path}.configMap", is_status=is_status)
 
 
-def _validate_config_map_source(source: ConfigMapNodeConfigSource, at: str, *, is_status: bool) -> FieldErrors:
+def _validate_config_map_source(source: ConfigMapNodeConfigSource, path: str, *, is_status: bool) -> FieldErrors:
     for field in ("uid", "resourceVersion"):
         if is_status and not getattr(source, field):
-            yield FieldError.required(f"{at}.{field}")
+            yield FieldError.required(f"{path}.{field}")
         elif not is_status and getattr(source, field):
-            yield FieldError.forbidden(f"{at}.{field}", f"{field} must not be set in spec")
+            yield FieldError.forbidden(f"{path}.{field}", f"{field} must not be set in spec")
     yield from (
-        validate_dns_label(source.namespace, f"{at}.namespace")
+        validate_dns_label(source.namespace, f"{path}.namespace")
         if source.namespace
-        else _report_missing_field(f"{at}.namespace")
+        else _report_missing_field(f"{path}.namespace")
     )
-    yield from validate_dns_subdomain(source.name, f"{at}.name") if source.name else _report_missing_field(f"{at}.name")
+    yield from (
+        validate_dns_subdomain(source.name, f"{path}.name") if source.name else _report_missing_field(f"{path}.name")
+    )
     if not source.kubeletConfigKey:
-        yield from _report_missing_field(f"{at}.kubeletConfigKey")
+        yield from _report_missing_field(f"{path}.kubeletConfigKey")
     for text in names.config_map_key(source.kubeletConfigKey) if source.kubeletConfigKey else ():
-        yield FieldError.invalid(f"{at}.kubeletConfigKey", source.kubeletConfigKey, text)
+        yield FieldError.invalid(f"{path}.kubeletConfigKey", source.kubeletConfigKey, text)
 
 
-def _report_missing_field(at: str) -> FieldErrors:
-    yield FieldError.required(at)
+def _report_missing_field(path: str) -> FieldErrors:
+    yield FieldError.required(path)
 
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
@@ -294,5 +296,5 @@ def _address(node: Node, kind: str) -> str:
 
 
 _strategy = NodeStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)})
 HANDLERS: Handlers = {"proxy": proxy_to_node}

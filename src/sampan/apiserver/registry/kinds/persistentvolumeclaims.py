@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
     VolumeResourceRequirements,
 )
 from sampan.api.values.quantity import Quantity, parse
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.resources import round_up
 from sampan.apiserver.registry.podspec.volumes.volume_claims import validate_claim_spec
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
@@ -140,8 +140,8 @@ def _settle_sources(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimS
 
 
 def _is_claim_or_snapshot(source: TypedLocalObjectReference | None) -> bool:
-    known = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))
-    return source is not None and (source.kind, source.apiGroup or "") in known
+    source_kinds = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))
+    return source is not None and (source.kind, source.apiGroup or "") in source_kinds
 
 
 # -- validation of updates ---------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def _validate_attributes_class_removal(class_name: str | None, status: Persisten
     """Yield an error if a volume attributes class that is in effect is removed; it can only be replaced."""
     if status.currentVolumeAttributesClassName is None or class_name:
         return
-    what = "nil" if class_name is None else "empty string"
-    text = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    class_text = "nil" if class_name is None else "empty string"
+    text = f"update to {class_text} is forbidden when status.currentVolumeAttributesClassName is not nil"
     yield FieldError.forbidden(_ATTRIBUTES, text)
 
 
@@ -226,30 +226,30 @@ class PersistentVolumeClaimStatusStrategy(StatusStrategy):
         status = obj.status
         for name, text in sorted(status.capacity.items()):
             yield from _validate_quantity(text, f"status.capacity[{name}]")
-        at = "status.allocatedResourceStatuses"
+        path = "status.allocatedResourceStatuses"
         for name, word in sorted(status.allocatedResourceStatuses.items()):
-            yield from _validate_resource_name(name, at)
+            yield from _validate_resource_name(name, path)
             if word not in _RESIZE_STATUSES:
-                yield FieldError.not_supported(at, name, _RESIZE_STATUSES)
-        at = "status.allocatedResources"
+                yield FieldError.not_supported(path, name, _RESIZE_STATUSES)
+        path = "status.allocatedResources"
         for name, text in sorted(status.allocatedResources.items()):
-            errors = list(_validate_resource_name(name, at))
-            yield from errors or _validate_quantity(text, f"{at}[{name}]")
+            errors = list(_validate_resource_name(name, path))
+            yield from errors or _validate_quantity(text, f"{path}[{name}]")
 
 
-def _validate_quantity(text: str, at: str) -> FieldErrors:
+def _validate_quantity(text: str, path: str) -> FieldErrors:
     amount = parse(text).value()
     if amount < 0:
-        yield FieldError.invalid(at, amount, "must be a valid resource quantity")
+        yield FieldError.invalid(path, amount, "must be a valid resource quantity")
 
 
-def _validate_resource_name(name: str, at: str) -> FieldErrors:
+def _validate_resource_name(name: str, path: str) -> FieldErrors:
     messages = names.qualified_name(name)
     for text in messages:
-        yield FieldError.invalid(at, name, text)
+        yield FieldError.invalid(path, name, text)
     if not messages and is_native_resource(name) and name != _STORAGE:
-        yield FieldError.not_supported(at, name, [_STORAGE])
+        yield FieldError.not_supported(path, name, [_STORAGE])
 
 
 _strategy = PersistentVolumeClaimStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PersistentVolumeClaimStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": PersistentVolumeClaimStatusStrategy(_strategy)})

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeStatus
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.warnings import node_term_warnings
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
@@ -135,4 +135,4 @@ class PersistentVolumeStatusStrategy(StatusStrategy):
 
 
 _strategy = PersistentVolumeStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PersistentVolumeStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": PersistentVolumeStatusStrategy(_strategy)})

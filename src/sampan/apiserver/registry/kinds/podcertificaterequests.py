@@ -4,10 +4,10 @@ In kube-apiserver the main path declares no reset fields, and the path of the st
 the metadata too.
 """
 
-from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behavior import GenericStrategy, status_behavior
 from sampan.machinery.apply import AllFieldsFilter, ExcludedFieldsFilter
 
-BEHAVIOUR = status_behaviour(
+BEHAVIOR = status_behavior(
     GenericStrategy(has_status=True, allow_unconditional_update=False, reset_fields=AllFieldsFilter()),
     keeps_metadata=True,
     reset_fields=ExcludedFieldsFilter("spec"),

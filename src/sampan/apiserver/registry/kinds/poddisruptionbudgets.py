@@ -7,7 +7,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_conditions, validate_optional_one_of
 from sampan.apiserver.registry.workloads import (
@@ -97,4 +97,4 @@ def _amount(value: int | str | None) -> str:
 
 
 _strategy = PodDisruptionBudgetStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PodDisruptionBudgetStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": PodDisruptionBudgetStatusStrategy(_strategy)})

@@ -1,5 +1,5 @@
 """PodGroup: pods that are scheduled together. Its feature gate is GenericWorkload."""
 
-from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behavior import GenericStrategy, status_behavior
 
-BEHAVIOUR = status_behaviour(GenericStrategy(has_status=True), keeps_metadata=True)
+BEHAVIOR = status_behavior(GenericStrategy(has_status=True), keeps_metadata=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import PodTemplate
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.defaults import default_template, drop_disabled_fields
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -62,4 +62,4 @@ class PodTemplateStrategy(Strategy):
         return warnings_for(obj.template.spec, obj.template.metadata, "template")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=PodTemplateStrategy())
+BEHAVIOR = ResourceBehavior(strategy=PodTemplateStrategy())

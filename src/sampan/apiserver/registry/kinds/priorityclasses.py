@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.scheduling_v1 import PriorityClass
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.errors import forbidden
@@ -74,4 +74,4 @@ def _unknown_to_the_system(priority_class: PriorityClass) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if priority_class.globalDefault else ""
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=PriorityClassStrategy())
+BEHAVIOR = ResourceBehavior(strategy=PriorityClassStrategy())

@@ -18,7 +18,7 @@ from sampan.api.types.flowcontrol_v1 import (
     PriorityLevelConfigurationStatus,
     QueuingConfiguration,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.flowschemas import FlowStatusStrategy, validate_conditions
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
@@ -151,54 +151,56 @@ def _validate_spec(spec: PriorityLevelConfigurationSpec, name: str) -> FieldErro
             yield from _validate_limited(spec.limited, "spec.limited")
 
 
-def _validate_limited(limited: LimitedPriorityLevelConfiguration, at: str) -> FieldErrors:
-    yield from _validate_share(limited.nominalConcurrencyShares, at)
-    yield from _validate_response(limited.limitResponse, f"{at}.limitResponse")
-    yield from _validate_lending(limited.lendablePercent, at)
-    most = limited.borrowingLimitPercent
-    if most is not None and most < 0:
-        yield FieldError.invalid(f"{at}.borrowingLimitPercent", most, "if specified, must be a non-negative integer")
+def _validate_limited(limited: LimitedPriorityLevelConfiguration, path: str) -> FieldErrors:
+    yield from _validate_share(limited.nominalConcurrencyShares, path)
+    yield from _validate_response(limited.limitResponse, f"{path}.limitResponse")
+    yield from _validate_lending(limited.lendablePercent, path)
+    maximum = limited.borrowingLimitPercent
+    if maximum is not None and maximum < 0:
+        yield FieldError.invalid(
+            f"{path}.borrowingLimitPercent", maximum, "if specified, must be a non-negative integer"
+        )
 
 
-def _validate_share(shares: int | None, at: str) -> FieldErrors:
+def _validate_share(shares: int | None, path: str) -> FieldErrors:
     if shares is not None and shares < 0:
-        yield FieldError.invalid(f"{at}.nominalConcurrencyShares", shares, "must be a non-negative integer")
+        yield FieldError.invalid(f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer")
 
 
-def _validate_lending(percent: int | None, at: str) -> FieldErrors:
+def _validate_lending(percent: int | None, path: str) -> FieldErrors:
     for text in names.range_errors(percent, 0, 100) if percent is not None else ():
-        yield FieldError.invalid(f"{at}.lendablePercent", percent, text)
+        yield FieldError.invalid(f"{path}.lendablePercent", percent, text)
 
 
-def _validate_response(response: LimitResponse, at: str) -> FieldErrors:
+def _validate_response(response: LimitResponse, path: str) -> FieldErrors:
     if response.type not in _RESPONSES:
-        yield FieldError.not_supported(f"{at}.type", response.type, _RESPONSES)
+        yield FieldError.not_supported(f"{path}.type", response.type, _RESPONSES)
     elif response.type == "Reject":
         if response.queuing is not None:
             text = "must be nil if limited.limitResponse.type is not Limited"
-            yield FieldError.forbidden(f"{at}.queuing", text)
+            yield FieldError.forbidden(f"{path}.queuing", text)
     elif response.queuing is None:
-        yield FieldError.required(f"{at}.queuing", "must not be empty if limited.limitResponse.type is Limited")
+        yield FieldError.required(f"{path}.queuing", "must not be empty if limited.limitResponse.type is Limited")
     else:
-        yield from _validate_queuing(response.queuing, f"{at}.queuing")
+        yield from _validate_queuing(response.queuing, f"{path}.queuing")
 
 
-def _validate_queuing(queuing: QueuingConfiguration, at: str) -> FieldErrors:
+def _validate_queuing(queuing: QueuingConfiguration, path: str) -> FieldErrors:
     queues, hand, length = queuing.queues, queuing.handSize, queuing.queueLengthLimit
     if length <= 0:
-        yield FieldError.invalid(f"{at}.queueLengthLimit", length, "must be positive")
+        yield FieldError.invalid(f"{path}.queueLengthLimit", length, "must be positive")
     if queues <= 0:
-        yield FieldError.invalid(f"{at}.queues", queues, "must be positive")
+        yield FieldError.invalid(f"{path}.queues", queues, "must be positive")
     elif queues > _MAX_QUEUES:
-        yield FieldError.invalid(f"{at}.queues", queues, f"must not be greater than {_MAX_QUEUES}")
+        yield FieldError.invalid(f"{path}.queues", queues, f"must not be greater than {_MAX_QUEUES}")
     if hand <= 0:
-        yield FieldError.invalid(f"{at}.handSize", hand, "must be positive")
+        yield FieldError.invalid(f"{path}.handSize", hand, "must be positive")
     elif hand > queues:
-        yield FieldError.invalid(f"{at}.handSize", hand, f"should not be greater than queues ({queues})")
+        yield FieldError.invalid(f"{path}.handSize", hand, f"should not be greater than queues ({queues})")
     elif math.ceil(math.log2(queues) * hand) > _MAX_HASH_BITS:
         start = f"required entropy bits of deckSize {queues} and handSize {hand}"
-        yield FieldError.invalid(f"{at}.handSize", hand, f"{start} should not be greater than {_MAX_HASH_BITS}")
+        yield FieldError.invalid(f"{path}.handSize", hand, f"{start} should not be greater than {_MAX_HASH_BITS}")
 
 
 _strategy = PriorityLevelStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

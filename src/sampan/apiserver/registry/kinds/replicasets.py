@@ -7,7 +7,7 @@ from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -78,20 +78,20 @@ def validate_selector_and_template(
     selector: LabelSelector | None, template: PodTemplateSpec, options: PodValidationOptions
 ) -> FieldErrors:
     """Yield the errors of selector and template, which Deployments have with the same messages."""
-    at = "spec.template"
+    path = "spec.template"
     yield from validate_required_selector(selector, "spec.selector", of="deployment")
     selected = parse_selector(selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", selector, "invalid label selector")
         return
-    yield from validate_selector_matches_template(selected, template, at)
-    yield from validate_pod_template_spec(template, options, at)
-    yield from validate_template_never_completes(template, at, of="ReplicaSet")
+    yield from validate_selector_matches_template(selected, template, path)
+    yield from validate_pod_template_spec(template, options, path)
+    yield from validate_template_never_completes(template, path, of="ReplicaSet")
 
 
 _strategy = ReplicaSetStrategy()
 _scaled = ScaleSubresource(
     strategy=_strategy, selector=lambda replica_set: selector_expression(replica_set.spec.selector)
 )
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)})
 HANDLERS: Handlers = {"scale": _scaled.serve}

@@ -12,7 +12,7 @@ from sampan.api.types.core_v1 import (
     ReplicationControllerStatus,
 )
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.defaults import default_template, drop_disabled_fields
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -119,16 +119,16 @@ def _validate_spec(spec: ReplicationControllerSpec, options: PodValidationOption
 def _validate_template(
     template: PodTemplateSpec, selector: dict[str, str], options: PodValidationOptions
 ) -> FieldErrors:
-    at, labels = "spec.template", template.metadata.labels
+    path, labels = "spec.template", template.metadata.labels
     if not selector.items() <= labels.items():
         text = "`selector` does not match template `labels`"
-        yield FieldError.invalid(f"{at}.metadata.labels", labels or None, text)
-    yield from validate_pod_template_spec(template, options, at)
+        yield FieldError.invalid(f"{path}.metadata.labels", labels or None, text)
+    yield from validate_pod_template_spec(template, options, path)
     if template.spec.restartPolicy != "Always":
-        yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
+        yield FieldError.not_supported(f"{path}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
     if template.spec.activeDeadlineSeconds is not None:
         text = "activeDeadlineSeconds in ReplicationController is not Supported"
-        yield FieldError.forbidden(f"{at}.spec.activeDeadlineSeconds", text)
+        yield FieldError.forbidden(f"{path}.spec.activeDeadlineSeconds", text)
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def _selector(controller: ReplicationController) -> str:
 
 _strategy = ReplicationControllerStrategy()
 _scaled = ScaleSubresource(strategy=_strategy, selector=_selector)
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=_strategy,
     views={"status": ReplicationControllerStatusStrategy(_strategy)},
 )

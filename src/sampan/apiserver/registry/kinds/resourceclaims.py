@@ -8,7 +8,7 @@ from sampan.api.types.base import NO_JSON
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
 from sampan.api.values.scalars import RawJSON
 from sampan.apiserver.authz.authorizer import Attributes
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.devices.claim_spec import default_claim, default_configurations, validate_claim_spec
 from sampan.apiserver.registry.devices.claim_status import (
     drop_deallocated,
@@ -117,15 +117,15 @@ def validate_admin_access(ctx: Context, requests: Sequence[DeviceRequest]) -> Fi
     return _validate_admin_access_label(ctx, indexes, "spec.devices.requests")
 
 
-def _validate_admin_access_label(ctx: Context, indexes: Sequence[int], at: str) -> FieldErrors:
+def _validate_admin_access_label(ctx: Context, indexes: Sequence[int], path: str) -> FieldErrors:
     """Yield an error if admin access to devices is requested in a namespace without the label that permits it."""
     if not indexes:
         return
     namespace = ctx.services.open_store_of("", "v1", "Namespace").peek("", ctx.namespace)
     if namespace is None or namespace.metadata.labels.get(_ADMIN_LABEL) != "true":
         text = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
-        yield FieldError.forbidden(f"{at}[{indexes[0]}].adminAccess", text)
+        yield FieldError.forbidden(f"{path}[{indexes[0]}].adminAccess", text)
 
 
 _strategy = ResourceClaimStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ResourceClaimStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": ResourceClaimStatusStrategy(_strategy)})

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import ResourceClaimTemplate
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec
 from sampan.apiserver.registry.kinds.resourceclaims import validate_admin_access
 from sampan.apiserver.registry.podspec.volumes.volume_claims import validate_template_metadata
@@ -38,4 +38,4 @@ def _validate_template(template: ResourceClaimTemplate) -> FieldErrors:
     yield from validate_claim_spec(template.spec.spec.devices, "spec.spec.devices")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ResourceClaimTemplateStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ResourceClaimTemplateStrategy())

@@ -1,7 +1,7 @@
 """ResourcePoolStatusRequest: asks for the state of resource pools."""
 
-from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behavior import GenericStrategy, status_behavior
 
-BEHAVIOUR = status_behaviour(
+BEHAVIOR = status_behavior(
     GenericStrategy(has_status=True, allow_unconditional_update=False, return_deleted_object=True), keeps_metadata=True
 )

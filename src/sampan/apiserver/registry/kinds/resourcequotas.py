@@ -6,7 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
 from sampan.api.values.quantity import parse
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.resources import round_up, validate_resource_name, validate_resource_quantity
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
@@ -106,9 +106,9 @@ def _validate_spec(spec: ResourceQuotaSpec) -> FieldErrors:
         yield from _validate_selector(spec, spec.scopeSelector)
 
 
-def _validate_amount(quantities: Mapping[str, str], at: str) -> FieldErrors:
+def _validate_amount(quantities: Mapping[str, str], field_path: str) -> FieldErrors:
     for name in sorted(quantities):
-        path = f"{at}[{name}]"
+        path = f"{field_path}[{name}]"
         yield from validate_resource_name(name, path)
         if "/" not in name and not _is_standard(name):
             yield FieldError.invalid(path, name, "must be a standard resource for quota")
@@ -131,46 +131,46 @@ def _count_misapplied(scope: str, hard: Mapping[str, str]) -> int:
 
 
 def _validate_scope(spec: ResourceQuotaSpec) -> FieldErrors:
-    at = "spec.scopes"
+    path = "spec.scopes"
     misapplied = {scope: _count_misapplied(scope, spec.hard) for scope in set(spec.scopes)}
     for scope in spec.scopes:
         if scope not in _RESOURCES_BY_SCOPE:
-            yield FieldError.invalid(at, spec.scopes, "unsupported scope")
+            yield FieldError.invalid(path, spec.scopes, "unsupported scope")
         for _ in range(misapplied[scope]):
-            yield FieldError.invalid(at, spec.scopes, "unsupported scope applied to resource")
+            yield FieldError.invalid(path, spec.scopes, "unsupported scope applied to resource")
     for pair in _OPPOSITES:
         if pair <= set(spec.scopes):
-            yield FieldError.invalid(at, spec.scopes, "conflicting scopes")
+            yield FieldError.invalid(path, spec.scopes, "conflicting scopes")
 
 
 def _validate_selector(spec: ResourceQuotaSpec, selector: ScopeSelector) -> FieldErrors:
-    at, whole = "spec.scopeSelector.matchExpressions", encode_error_value(selector)
+    path, whole = "spec.scopeSelector.matchExpressions", encode_error_value(selector)
     scopes = {term.scopeName for term in selector.matchExpressions}
     misapplied = {scope: _count_misapplied(scope, spec.hard) for scope in scopes}
     for term in selector.matchExpressions:
         if term.scopeName not in _RESOURCES_BY_SCOPE:
-            yield FieldError.invalid(f"{at}.scopeName", term.scopeName, "unsupported scope")
+            yield FieldError.invalid(f"{path}.scopeName", term.scopeName, "unsupported scope")
         for _ in range(misapplied[term.scopeName]):
-            yield FieldError.invalid(at, whole, "unsupported scope applied to resource")
+            yield FieldError.invalid(path, whole, "unsupported scope applied to resource")
         if _is_plain(term.scopeName) and term.operator != "Exists":
-            yield FieldError.invalid(f"{at}.operator", term.operator, _NOT_EXISTS)
-        yield from _validate_operator(term.operator, term.values, at)
+            yield FieldError.invalid(f"{path}.operator", term.operator, _NOT_EXISTS)
+        yield from _validate_operator(term.operator, term.values, path)
     for pair in _OPPOSITES:
         if pair <= scopes:
-            yield FieldError.invalid(at, spec.scopes or None, "conflicting scopes")
+            yield FieldError.invalid(path, spec.scopes or None, "conflicting scopes")
 
 
-def _validate_operator(operator: str, values: list[str], at: str) -> FieldErrors:
+def _validate_operator(operator: str, values: list[str], path: str) -> FieldErrors:
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            yield FieldError.required(f"{at}.values", text)
+            yield FieldError.required(f"{path}.values", text)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            yield FieldError.invalid(f"{at}.values", values, text)
+            yield FieldError.invalid(f"{path}.values", values, text)
     else:
-        yield FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator")
+        yield FieldError.invalid(f"{path}.operator", operator, "not a valid selector operator")
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------
@@ -183,4 +183,4 @@ def _usage(quota: ResourceQuota, *, of_limits: bool) -> str:
 
 
 _strategy = ResourceQuotaStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ResourceQuotaStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": ResourceQuotaStatusStrategy(_strategy)})

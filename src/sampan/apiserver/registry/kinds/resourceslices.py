@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.gotext import quote
 from sampan.api.types.resource_v1 import ResourceSlice
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.devices.resource_slices import validate_resource_slice_spec
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -47,4 +47,4 @@ class ResourceSliceStrategy(Strategy):
             yield f"spec.driver: {text}"
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ResourceSliceStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ResourceSliceStrategy())

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.rbac_v1 import Role
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules
 from sampan.apiserver.registry.strategy import Context
 
@@ -20,4 +20,4 @@ class RoleStrategy(RbacStrategy):
         return self.validate_create(ctx, obj)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=RoleStrategy())
+BEHAVIOR = ResourceBehavior(strategy=RoleStrategy())

@@ -6,7 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.node_selection import validate_tolerations
 from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
@@ -47,14 +47,14 @@ class RuntimeClassStrategy(Strategy):
             yield f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[key]}"
 
 
-def _validate_toleration(tolerations: list[Toleration], at: str) -> FieldErrors:
-    yield from validate_tolerations(tolerations, at)
+def _validate_toleration(tolerations: list[Toleration], path: str) -> FieldErrors:
+    yield from validate_tolerations(tolerations, path)
     keys: set[tuple[str, str, str, str]] = set()
     for index, toleration in enumerate(tolerations):
         key = (toleration.key, toleration.operator, toleration.value, toleration.effect)
         if key in keys:
-            yield FieldError.duplicate(f"{at}[{index}]", encode_error_value(toleration))
+            yield FieldError.duplicate(f"{path}[{index}]", encode_error_value(toleration))
         keys.add(key)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=RuntimeClassStrategy())
+BEHAVIOR = ResourceBehavior(strategy=RuntimeClassStrategy())

@@ -7,7 +7,7 @@ import msgspec
 from sampan.api.codec import careful, syntax
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Secret
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.configmaps import FROZEN, MAX_DATA_BYTES, validate_data_keys
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -186,4 +186,4 @@ _VALIDATORS: dict[str, Callable[[Secret], FieldErrors]] = {
     _TLS: lambda secret: _validate_required_keys(secret, "tls.crt", "tls.key"),
 }
 
-BEHAVIOUR = ResourceBehaviour(strategy=SecretStrategy())
+BEHAVIOR = ResourceBehavior(strategy=SecretStrategy())

@@ -8,7 +8,7 @@ from sampan.api.types.authentication_v1 import SelfSubjectReview, SelfSubjectRev
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.reviews import read_review, review_response, user_info
 
 if TYPE_CHECKING:
@@ -26,5 +26,5 @@ async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     return await review_response(endpoints, call, subject_review)
 
 
-BEHAVIOUR = ResourceBehaviour()
+BEHAVIOR = ResourceBehavior()
 HANDLERS: Handlers = {"": review}

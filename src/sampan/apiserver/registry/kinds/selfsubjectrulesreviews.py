@@ -13,7 +13,7 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.apiserver.authz.authorizer import ResolvedRules
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.reviews import read_review, review_response, security_of
 from sampan.machinery import errors
 
@@ -59,5 +59,5 @@ def _join_errors(errors: Sequence[str]) -> str:
     return f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
 
 
-BEHAVIOUR = ResourceBehaviour()
+BEHAVIOR = ResourceBehavior()
 HANDLERS: Handlers = {"": review}

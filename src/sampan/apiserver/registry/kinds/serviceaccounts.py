@@ -16,7 +16,7 @@ from sampan.api.types.authentication_v1 import BoundObjectReference, TokenReques
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod, ServiceAccount
 from sampan.api.values import times
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueResponse
@@ -119,10 +119,10 @@ def _check(request: TokenRequest) -> None:
 
 
 def _shorten(request: TokenRequest, signer: TokenSigner, call: Call) -> None:
-    requested_s, most = request.spec.expirationSeconds or 0, int(signer.longest_s)
-    if most and requested_s > most:
-        call.warn(f"requested expiration of {requested_s} seconds shortened to {most} seconds")
-        request.spec.expirationSeconds = most
+    requested_s, maximum = request.spec.expirationSeconds or 0, int(signer.longest_s)
+    if maximum and requested_s > maximum:
+        call.warn(f"requested expiration of {requested_s} seconds shortened to {maximum} seconds")
+        request.spec.expirationSeconds = maximum
 
 
 def _invalid(name: str, error: FieldError) -> errors.ApiError:
@@ -208,5 +208,5 @@ class ServiceAccountStrategy(Strategy):
             yield f"metadata.annotations[{_MOUNTABLE_ONLY}]: deprecated in v1.32+; {instead}"
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ServiceAccountStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ServiceAccountStrategy())
 HANDLERS: Handlers = {"token": create_token}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sampan.api import addresses
 from sampan.api.field_errors import FieldError
 from sampan.api.types.networking_v1 import ServiceCIDR, ServiceCIDRStatus
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -66,4 +66,4 @@ class ServiceCIDRStatusStrategy(StatusStrategy):
 
 
 _strategy = ServiceCIDRStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ServiceCIDRStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": ServiceCIDRStatusStrategy(_strategy)})

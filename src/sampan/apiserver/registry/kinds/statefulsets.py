@@ -16,7 +16,7 @@ from sampan.api.types.apps_v1 import (
 )
 from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec, validate_template_metadata
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
@@ -95,8 +95,8 @@ class StatefulSetStrategy(TemplateStrategy):
     def warnings(self, ctx: Context, obj: StatefulSet, old: StatefulSet | None) -> Iterable[str]:
         yield from super().warnings(ctx, obj, old)
         for index, claim in enumerate(obj.spec.volumeClaimTemplates):
-            at = f"spec.volumeClaimTemplates[{index}]"
-            yield from claim_warnings(claim.spec, at if old is None else f"{at}.Spec")
+            path = f"spec.volumeClaimTemplates[{index}]"
+            yield from claim_warnings(claim.spec, path if old is None else f"{path}.Spec")
         if (obj.spec.revisionHistoryLimit or 0) < 0:
             yield _KEEPS_ALL
 
@@ -169,9 +169,9 @@ def _validate_spec(
     yield from _validate_update_strategy(spec.updateStrategy, "spec.updateStrategy")
     policy = spec.persistentVolumeClaimRetentionPolicy
     if policy is not None:
-        at = "spec.persistentVolumeClaimRetentionPolicy"
-        yield from validate_optional_one_of(policy.whenDeleted, (_RETAIN, _DELETE), f"{at}.whenDeleted")
-        yield from validate_optional_one_of(policy.whenScaled, (_RETAIN, _DELETE), f"{at}.whenScaled")
+        path = "spec.persistentVolumeClaimRetentionPolicy"
+        yield from validate_optional_one_of(policy.whenDeleted, (_RETAIN, _DELETE), f"{path}.whenDeleted")
+        yield from validate_optional_one_of(policy.whenScaled, (_RETAIN, _DELETE), f"{path}.whenScaled")
     for index, claim in enumerate(spec.volumeClaimTemplates if is_new else ()):
         yield from validate_claim_spec(claim.spec, f"spec.volumeClaimTemplates[{index}].spec")
     yield from validate_non_negative(spec.replicas or 0, "spec.replicas")
@@ -183,20 +183,20 @@ def _validate_spec(
     yield from _validate_template(spec, options, checks_template)
 
 
-def _validate_update_strategy(strategy: StatefulSetUpdateStrategy, at: str) -> FieldErrors:
+def _validate_update_strategy(strategy: StatefulSetUpdateStrategy, path: str) -> FieldErrors:
     update = strategy.rollingUpdate
     if strategy.type not in (_ROLLING, _ON_DELETE):
         yield FieldError.invalid(
-            at, encode_error_value(_to_internal_strategy(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'"
+            path, encode_error_value(_to_internal_strategy(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'"
         )
     elif update is None:
         return
     elif strategy.type == _ROLLING:
-        yield from validate_non_negative(update.partition or 0, f"{at}.rollingUpdate.partition")
+        yield from validate_non_negative(update.partition or 0, f"{path}.rollingUpdate.partition")
     else:
         text = f"only allowed for updateStrategy '{_ROLLING}'"
         yield FieldError.invalid(
-            f"{at}.rollingUpdate", encode_error_value(_to_internal_strategy(strategy).rollingUpdate), text
+            f"{path}.rollingUpdate", encode_error_value(_to_internal_strategy(strategy).rollingUpdate), text
         )
 
 
@@ -210,18 +210,18 @@ def _to_internal_strategy(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpd
 
 
 def _validate_template(spec: StatefulSetSpec, options: PodValidationOptions, checks_template: bool) -> FieldErrors:
-    at = "spec.template"
+    path = "spec.template"
     yield from validate_required_selector(spec.selector, "spec.selector", of="statefulset")
     selected = parse_selector(spec.selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", spec.selector, "")
     else:
         template = _build_effective_template(spec)
-        yield from validate_selector_matches_template(selected, template, at)
+        yield from validate_selector_matches_template(selected, template, path)
         if checks_template:
-            yield from validate_pod_template_spec(template, options, at)
-        yield from validate_template_metadata(template, options, at)
-    yield from validate_template_never_completes(spec.template, at, of="StatefulSet")
+            yield from validate_pod_template_spec(template, options, path)
+        yield from validate_template_metadata(template, options, path)
+    yield from validate_template_never_completes(spec.template, path, of="StatefulSet")
 
 
 def _build_effective_template(spec: StatefulSetSpec) -> PodTemplateSpec:
@@ -243,5 +243,5 @@ _strategy = StatefulSetStrategy()
 _scaled = ScaleSubresource(
     strategy=_strategy, selector=lambda stateful_set: selector_expression(stateful_set.spec.selector)
 )
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)})
 HANDLERS: Handlers = {"scale": _scaled.serve}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import TopologySelectorLabelRequirement, TopologySelectorTerm
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
@@ -73,14 +73,14 @@ class StorageClassStrategy(Strategy):
         for index, term in enumerate(obj.allowedTopologies):
             for expression_index, expression in enumerate(term.matchLabelExpressions):
                 if expression.key in DEPRECATED_NODE_LABELS:
-                    at = f"allowedTopologies[{index}].matchLabelExpressions[{expression_index}].key"
-                    yield f"{at}: {DEPRECATED_NODE_LABELS[expression.key]}"
+                    path = f"allowedTopologies[{index}].matchLabelExpressions[{expression_index}].key"
+                    yield f"{path}: {DEPRECATED_NODE_LABELS[expression.key]}"
 
 
-def _validate_topology(terms: Sequence[TopologySelectorTerm], at: str) -> FieldErrors:
+def _validate_topology(terms: Sequence[TopologySelectorTerm], field_path: str) -> FieldErrors:
     counts: Counter[frozenset[tuple[str, frozenset[str]]]] = Counter()
     for index, term in enumerate(terms):
-        path = f"{at}[{index}].matchLabelExpressions"
+        path = f"{field_path}[{index}].matchLabelExpressions"
         yield from _validate_expression(term.matchLabelExpressions, path)
         values = {expression.key: frozenset(expression.values or ()) for expression in term.matchLabelExpressions}
         places = frozenset(values.items())
@@ -89,10 +89,10 @@ def _validate_topology(terms: Sequence[TopologySelectorTerm], at: str) -> FieldE
         counts[places] += 1
 
 
-def _validate_expression(expressions: Sequence[TopologySelectorLabelRequirement], at: str) -> FieldErrors:
+def _validate_expression(expressions: Sequence[TopologySelectorLabelRequirement], field_path: str) -> FieldErrors:
     keys: set[str] = set()
     for index, expression in enumerate(expressions):
-        path, values = f"{at}[{index}]", set[str]()
+        path, values = f"{field_path}[{index}]", set[str]()
         if not expression.values:
             yield FieldError.required(f"{path}.values")
         for value_index, value in enumerate(expression.values or ()):
@@ -101,4 +101,4 @@ def _validate_expression(expressions: Sequence[TopologySelectorLabelRequirement]
         yield from validate_unique(expression.key, keys, f"{path}.key")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=StorageClassStrategy())
+BEHAVIOR = ResourceBehavior(strategy=StorageClassStrategy())

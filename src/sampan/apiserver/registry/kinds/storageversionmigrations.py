@@ -10,7 +10,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationStatus
-from sampan.apiserver.registry.behaviour import GenericStatusStrategy, GenericStrategy, ResourceBehaviour
+from sampan.apiserver.registry.behavior import GenericStatusStrategy, GenericStrategy, ResourceBehavior
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -80,6 +80,6 @@ def _state_errors(status: StorageVersionMigrationStatus, before: StorageVersionM
 
 
 _strategy = StorageVersionMigrationStrategy(has_status=True, allow_unconditional_update=False)
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=_strategy, views={"status": StorageVersionMigrationStatusStrategy(_strategy, keeps_metadata=True)}
 )

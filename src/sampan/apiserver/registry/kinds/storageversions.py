@@ -1,5 +1,5 @@
 """StorageVersion: the versions in which the API servers of a cluster encode and decode a resource."""
 
-from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behavior import GenericStrategy, status_behavior
 
-BEHAVIOUR = status_behaviour(GenericStrategy(has_status=True, allow_unconditional_update=False), keeps_metadata=True)
+BEHAVIOR = status_behavior(GenericStrategy(has_status=True, allow_unconditional_update=False), keeps_metadata=True)

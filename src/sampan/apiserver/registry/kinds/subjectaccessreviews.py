@@ -9,7 +9,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import SubjectAccessReview
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry import reviews
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -26,5 +26,5 @@ def _validate_review(access_review: SubjectAccessReview) -> Iterator[FieldError]
     yield from reviews.validate_metadata(access_review.metadata)
 
 
-BEHAVIOUR = ResourceBehaviour()
+BEHAVIOR = ResourceBehavior()
 HANDLERS: Handlers = {"": review}

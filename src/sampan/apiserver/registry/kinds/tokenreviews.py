@@ -8,7 +8,7 @@ from sampan.api import limits
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
 from sampan.apiserver.authn.authenticator import TokenError, UnionTokenAuthenticator
 from sampan.apiserver.handlers import Handlers
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.reviews import read_review, review_response, security_of, user_info
 from sampan.machinery import errors
 
@@ -45,5 +45,5 @@ async def _status(tokens: UnionTokenAuthenticator, token: str, audiences: Sequen
     )
 
 
-BEHAVIOUR = ResourceBehaviour()
+BEHAVIOR = ResourceBehavior()
 HANDLERS: Handlers = {"": review}

@@ -20,7 +20,7 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_expression,
     validate_failure_policy_and_match,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -89,54 +89,54 @@ def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmission
         yield FieldError.invalid("spec.auditAnnotations", encode_error_value(spec.auditAnnotations), text)
     keys: set[str] = set()
     for index, annotation in enumerate(spec.auditAnnotations):
-        at = f"spec.auditAnnotations[{index}]"
-        yield from _validate_audit_annotation(annotation, policy.metadata.name, at, compiler)
-        yield from validate_unique(annotation.key, keys, f"{at}.key")
+        path = f"spec.auditAnnotations[{index}]"
+        yield from _validate_audit_annotation(annotation, policy.metadata.name, path, compiler)
+        yield from validate_unique(annotation.key, keys, f"{path}.key")
 
 
-def _validate_validation(validation: Validation, at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
+def _validate_validation(validation: Validation, path: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
     missing = "expression is not specified"
     compile_bool = partial(compiler.expression, kinds=("bool",))
-    yield from validate_expression(compile_bool, validation.expression, f"{at}.expression", missing=missing)
+    yield from validate_expression(compile_bool, validation.expression, f"{path}.expression", missing=missing)
     if validation.messageExpression and not validation.messageExpression.strip():
         text = "must be non-empty if specified"
-        yield FieldError.invalid(f"{at}.messageExpression", validation.messageExpression, text)
+        yield FieldError.invalid(f"{path}.messageExpression", validation.messageExpression, text)
     elif validation.messageExpression:
-        message_at = f"{at}.messageExpression"
+        message_at = f"{path}.messageExpression"
         yield from validate_expression(compiler.message, validation.messageExpression, message_at)
     message = validation.message.strip()
     if validation.message and not message:
-        yield FieldError.invalid(f"{at}.message", validation.message, "must be non-empty if specified")
+        yield FieldError.invalid(f"{path}.message", validation.message, "must be non-empty if specified")
     elif "\n" in message or "\r" in message:
-        yield FieldError.invalid(f"{at}.message", validation.message, "must not contain line breaks")
-    yield from validate_optional_one_of(validation.reason, _REASONS, f"{at}.reason")
+        yield FieldError.invalid(f"{path}.message", validation.message, "must not contain line breaks")
+    yield from validate_optional_one_of(validation.reason, _REASONS, f"{path}.reason")
 
 
 def _validate_audit_annotation(
-    annotation: AuditAnnotation, policy: str, at: str, compiler: PolicyExpressionCompiler
+    annotation: AuditAnnotation, policy: str, path: str, compiler: PolicyExpressionCompiler
 ) -> FieldErrors:
     if policy:
-        yield from validate_qualified_name(f"{policy}/{annotation.key}", f"{at}.key")
+        yield from validate_qualified_name(f"{policy}/{annotation.key}", f"{path}.key")
     else:
-        yield FieldError.invalid(f"{at}.key", annotation.key, "requires metadata.name be non-empty")
+        yield FieldError.invalid(f"{path}.key", annotation.key, "requires metadata.name be non-empty")
     expression = annotation.valueExpression.strip()
     if not expression:
-        yield FieldError.required(f"{at}.valueExpression", "valueExpression is not specified")
+        yield FieldError.required(f"{path}.valueExpression", "valueExpression is not specified")
     elif len(expression.encode()) > _MAX_VALUE_EXPRESSION_BYTES:
         yield FieldError.required(
-            f"{at}.valueExpression", f"must not exceed {_MAX_VALUE_EXPRESSION_BYTES} bytes in length"
+            f"{path}.valueExpression", f"must not exceed {_MAX_VALUE_EXPRESSION_BYTES} bytes in length"
         )
     else:
-        value_at = f"{at}.valueExpression"
+        value_at = f"{path}.valueExpression"
         compile_text = partial(compiler.expression, kinds=("string", "null"))
         yield from validate_expression(compile_text, annotation.valueExpression, value_at)
 
 
-def _validate_expression_warning(checked: TypeChecking, at: str) -> FieldErrors:
+def _validate_expression_warning(checked: TypeChecking, path: str) -> FieldErrors:
     for index, warning in enumerate(checked.expressionWarnings):
-        yield from validate_required(warning.warning, f"{at}[{index}].warning")
-        yield from validate_required(warning.fieldRef.strip(), f"{at}[{index}].fieldRef")
+        yield from validate_required(warning.warning, f"{path}[{index}].warning")
+        yield from validate_required(warning.fieldRef.strip(), f"{path}[{index}].fieldRef")
 
 
 _strategy = ValidatingAdmissionPolicyStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PolicyStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": PolicyStatusStrategy(_strategy)})

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sampan.api.field_errors import FieldError
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
 from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.registry.validation import FieldErrors, validate_optional_one_of, validate_unique
 
@@ -27,15 +27,15 @@ class ValidatingBindingStrategy(PolicyBindingStrategy):
         return self.validate_create(ctx, obj)
 
 
-def _validate_action(actions: Sequence[str], at: str) -> FieldErrors:
+def _validate_action(actions: Sequence[str], path: str) -> FieldErrors:
     distinct_actions: set[str] = set()
     for index, action in enumerate(actions):
-        yield from validate_optional_one_of(action, _ACTIONS, f"{at}[{index}]")
-        yield from validate_unique(action, distinct_actions, f"{at}[{index}]")
+        yield from validate_optional_one_of(action, _ACTIONS, f"{path}[{index}]")
+        yield from validate_unique(action, distinct_actions, f"{path}[{index}]")
     if {"Deny", "Warn"} <= distinct_actions:
-        yield FieldError.invalid(at, list(actions), _BOTH)
+        yield FieldError.invalid(path, list(actions), _BOTH)
     if not distinct_actions:
-        yield FieldError.required(at, "at least one validation action is required")
+        yield FieldError.required(path, "at least one validation action is required")
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=ValidatingBindingStrategy())
+BEHAVIOR = ResourceBehavior(strategy=ValidatingBindingStrategy())

@@ -1,6 +1,6 @@
 """ValidatingWebhookConfiguration: webhooks that validate requests on admission."""
 
 from sampan.apiserver.registry.admission_configs.webhooks import WebhookStrategy
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 
-BEHAVIOUR = ResourceBehaviour(strategy=WebhookStrategy())
+BEHAVIOR = ResourceBehavior(strategy=WebhookStrategy())

@@ -10,7 +10,7 @@ from sampan.api.types.storage_v1 import (
     VolumeAttachmentStatus,
     VolumeError,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_immutable
@@ -82,26 +82,26 @@ def _validate_attachment(attachment: VolumeAttachment) -> FieldErrors:
         yield from validate_dns_subdomain(spec.source.persistentVolumeName, "spec.source.persistentVolumeName")
 
 
-def _validate_source(source: VolumeAttachmentSource, at: str) -> FieldErrors:
+def _validate_source(source: VolumeAttachmentSource, path: str) -> FieldErrors:
     volume, inline = source.persistentVolumeName, source.inlineVolumeSpec
     if volume is None and inline is None:
-        yield FieldError.required(at, _ONE_SOURCE_ERROR)
+        yield FieldError.required(path, _ONE_SOURCE_ERROR)
     elif volume is not None and inline is not None:
-        yield FieldError.forbidden(at, _ONE_SOURCE_ERROR)
+        yield FieldError.forbidden(path, _ONE_SOURCE_ERROR)
     elif inline is not None:
-        yield from validate_inline_volume_spec(inline, f"{at}.inlineVolumeSpec")
+        yield from validate_inline_volume_spec(inline, f"{path}.inlineVolumeSpec")
     elif volume == "":
-        yield FieldError.required(f"{at}.persistentVolumeName", "must specify non empty persistentVolumeName")
+        yield FieldError.required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName")
 
 
-def _validate_volume_error(error: VolumeError | None, at: str) -> FieldErrors:
+def _validate_volume_error(error: VolumeError | None, path: str) -> FieldErrors:
     if error is None:
         return
     if names.size(error.message) > _MAX_MESSAGE_LENGTH:
-        yield FieldError.too_long(f"{at}.message", _MAX_METADATA_BYTES)  # kube-apiserver reports the wrong limit
+        yield FieldError.too_long(f"{path}.message", _MAX_METADATA_BYTES)  # kube-apiserver reports the wrong limit
     if error.errorCode is not None and error.errorCode < 0:
-        yield FieldError.invalid(f"{at}.errorCode", error.errorCode, names.out_of_range_message(0, 2**31 - 1))
+        yield FieldError.invalid(f"{path}.errorCode", error.errorCode, names.out_of_range_message(0, 2**31 - 1))
 
 
 _strategy = VolumeAttachmentStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": VolumeAttachmentStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": VolumeAttachmentStatusStrategy(_strategy)})

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.storage_v1 import VolumeAttributesClass
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.volumes.classes import validate_parameter, validate_provisioner
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -34,4 +34,4 @@ class VolumeAttributesClassStrategy(Strategy):
         yield from self.validate_create(ctx, obj)
 
 
-BEHAVIOUR = ResourceBehaviour(strategy=VolumeAttributesClassStrategy())
+BEHAVIOR = ResourceBehavior(strategy=VolumeAttributesClassStrategy())

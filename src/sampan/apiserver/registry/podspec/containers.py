@@ -43,15 +43,15 @@ class ContainerContext:
     options: PodValidationOptions
 
 
-def validate_containers(context: ContainerContext, at: str) -> FieldErrors:
+def validate_containers(context: ContainerContext, field_path: str) -> FieldErrors:
     containers = context.spec.containers
     if not containers:
-        yield FieldError.required(at)
+        yield FieldError.required(field_path)
         return
     container_names: set[str] = set()
     grace_s = context.spec.terminationGracePeriodSeconds
     for index, container in enumerate(containers):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         yield from _validate_container_common(container, context, path)
         if container.name in container_names:
             yield FieldError.duplicate(f"{path}.name", container.name)
@@ -59,36 +59,36 @@ def validate_containers(context: ContainerContext, at: str) -> FieldErrors:
         yield from validate_probes_and_lifecycle(container, grace_s, path)
         if container.restartPolicy is not None or container.restartPolicyRules:
             yield from validate_container_restart_policy(container, path)
-    yield from validate_host_port_conflicts(containers, at)
+    yield from validate_host_port_conflicts(containers, field_path)
 
 
-def validate_init_containers(context: ContainerContext, at: str) -> FieldErrors:
+def validate_init_containers(context: ContainerContext, field_path: str) -> FieldErrors:
     container_names = {container.name for container in context.spec.containers or ()}
     for index, container in enumerate(context.spec.initContainers):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         yield from _validate_container_common(container, context, path)
         yield from validate_init_container_restart_policy(container, path)
         if container.name in container_names:
             yield FieldError.duplicate(f"{path}.name", container.name)
         elif container.name:
             container_names.add(container.name)
-        yield from validate_host_port_conflicts([container], at)
+        yield from validate_host_port_conflicts([container], field_path)
         if container.restartPolicy == "Always":
             yield from validate_probes_and_lifecycle(container, context.spec.terminationGracePeriodSeconds, path)
         else:
             yield from _validate_non_sidecar(container, context.options, path)
 
 
-def _validate_non_sidecar(container: Container, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_non_sidecar(container: Container, options: PodValidationOptions, field_path: str) -> FieldErrors:
     """Yield errors for fields that an init container may only have as a sidecar."""
     for field in _HEALTH:
         if getattr(container, field) is not None:
             text = "may not be set for init containers without restartPolicy=Always"
-            yield FieldError.forbidden(f"{at}.{field}", text)
+            yield FieldError.forbidden(f"{field_path}.{field}", text)
     for index, policy in enumerate(container.resizePolicy):
         if policy.restartPolicy == "RestartContainer" and not options.restarted_init_containers:
             text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            path = f"{at}.resizePolicy[{index}].restartPolicy"
+            path = f"{field_path}.resizePolicy[{index}].restartPolicy"
             yield FieldError.invalid(path, policy.restartPolicy, text)
 
 
@@ -107,12 +107,12 @@ _NOT_EPHEMERAL = (
 _EMPTY_CONTAINER = EphemeralContainer()
 
 
-def validate_ephemeral_containers(context: ContainerContext, at: str) -> FieldErrors:
+def validate_ephemeral_containers(context: ContainerContext, field_path: str) -> FieldErrors:
     spec = context.spec
     others = {container.name for container in init_and_main_containers(spec)}
     container_names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
-        path, target = f"{at}[{index}]", container.targetContainerName
+        path, target = f"{field_path}[{index}]", container.targetContainerName
         yield from _validate_container_common(container, context, path)
         yield from validate_image(container, path)
         if container.name in container_names:
@@ -123,56 +123,58 @@ def validate_ephemeral_containers(context: ContainerContext, at: str) -> FieldEr
         yield from _validate_fields_allowed_for_ephemeral(container, path)
 
 
-def _validate_fields_allowed_for_ephemeral(container: EphemeralContainer, at: str) -> FieldErrors:
+def _validate_fields_allowed_for_ephemeral(container: EphemeralContainer, path: str) -> FieldErrors:
     for field in _NOT_EPHEMERAL:
         if getattr(container, field) != getattr(_EMPTY_CONTAINER, field):
-            yield FieldError.forbidden(f"{at}.{field}", _EPHEMERAL)
+            yield FieldError.forbidden(f"{path}.{field}", _EPHEMERAL)
     for index, mount in enumerate(container.volumeMounts):
         for field in ("subPath", "subPathExpr"):
             if getattr(mount, field):
-                yield FieldError.forbidden(f"{at}.volumeMounts[{index}].{field}", _EPHEMERAL)
+                yield FieldError.forbidden(f"{path}.volumeMounts[{index}].{field}", _EPHEMERAL)
 
 
-def _validate_container_common(container: AnyContainer, context: ContainerContext, at: str) -> FieldErrors:
+def _validate_container_common(container: AnyContainer, context: ContainerContext, path: str) -> FieldErrors:
     if not container.name:
-        yield FieldError.required(f"{at}.name")
+        yield FieldError.required(f"{path}.name")
     else:
-        yield from validate_dns_label(container.name, f"{at}.name")
+        yield from validate_dns_label(container.name, f"{path}.name")
     if not container.image:
-        yield FieldError.required(f"{at}.image")
+        yield FieldError.required(f"{path}.image")
     if container.terminationMessagePolicy not in _MESSAGE_POLICIES:
         yield from validate_one_of(
-            container.terminationMessagePolicy, _MESSAGE_POLICIES, f"{at}.terminationMessagePolicy"
+            container.terminationMessagePolicy, _MESSAGE_POLICIES, f"{path}.terminationMessagePolicy"
         )
     if container.ports:
-        yield from validate_container_ports(container.ports, f"{at}.ports")
+        yield from validate_container_ports(container.ports, f"{path}.ports")
     if container.env:
-        yield from validate_env(container.env, f"{at}.env")
+        yield from validate_env(container.env, f"{path}.env")
     if container.envFrom:
-        yield from validate_env_from(container.envFrom, f"{at}.envFrom")
+        yield from validate_env_from(container.envFrom, f"{path}.envFrom")
     if container.volumeMounts:
-        yield from validate_volume_mounts(container, context.volumes, f"{at}.volumeMounts")
+        yield from validate_volume_mounts(container, context.volumes, f"{path}.volumeMounts")
     if container.volumeDevices:
-        yield from validate_volume_devices(container, context.volumes, f"{at}.volumeDevices")
+        yield from validate_volume_devices(container, context.volumes, f"{path}.volumeDevices")
     if container.imagePullPolicy not in PULL_POLICIES:
-        yield from validate_one_of(container.imagePullPolicy, PULL_POLICIES, f"{at}.imagePullPolicy")
+        yield from validate_one_of(container.imagePullPolicy, PULL_POLICIES, f"{path}.imagePullPolicy")
     yield from validate_resource_requirements(
-        container.resources, context.options, f"{at}.resources", pod_claims=context.claims
+        container.resources, context.options, f"{path}.resources", pod_claims=context.claims
     )
     if container.resizePolicy:
-        yield from validate_resize_policy(container.resizePolicy, context.spec.restartPolicy, f"{at}.resizePolicy")
+        yield from validate_resize_policy(container.resizePolicy, context.spec.restartPolicy, f"{path}.resizePolicy")
     if container.securityContext is not None:
         host_users = context.spec.hostUsers is not False
-        yield from validate_security_context(container.securityContext, f"{at}.securityContext", host_users=host_users)
+        yield from validate_security_context(
+            container.securityContext, f"{path}.securityContext", host_users=host_users
+        )
 
 
-def validate_image(container: AnyContainer, at: str) -> FieldErrors:
+def validate_image(container: AnyContainer, path: str) -> FieldErrors:
     """Yield errors for the image of a container in a pod; pod templates are not checked for these."""
     if container.image != container.image.strip():
         text = "must not have leading or trailing whitespace"
-        yield FieldError.invalid(f"{at}.image", container.image, text)
+        yield FieldError.invalid(f"{path}.image", container.image, text)
 
 
-def validate_images(containers: Sequence[AnyContainer], at: str) -> FieldErrors:
+def validate_images(containers: Sequence[AnyContainer], path: str) -> FieldErrors:
     for index, container in enumerate(containers):
-        yield from validate_image(container, f"{at}[{index}]")
+        yield from validate_image(container, f"{path}[{index}]")

@@ -40,8 +40,12 @@ def _tag(image: str) -> str:
 
 
 def _add_default_host(image: str) -> str:
-    first, slash, rest = image.partition("/")
+    first, slash, remainder = image.partition("/")
     is_host = slash and (any(mark in first for mark in ".:") or first == "localhost" or first != first.lower())
     if not is_host:
         return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
-    return f"docker.io/library/{rest}" if first in ("docker.io", "index.docker.io") and "/" not in rest else image
+    return (
+        f"docker.io/library/{remainder}"
+        if first in ("docker.io", "index.docker.io") and "/" not in remainder
+        else image
+    )

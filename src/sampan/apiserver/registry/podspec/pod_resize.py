@@ -44,10 +44,10 @@ def _part(pod: Pod, part: str) -> list[Container]:
 def _resize_containers(new: list[Container], old: list[Container]) -> list[Container]:
     if [container.name for container in new] != [container.name for container in old]:
         return new
-    kept = [copy(container) for container in old]
-    for container, new_container in zip(kept, new, strict=True):
+    containers = [copy(container) for container in old]
+    for container, new_container in zip(containers, new, strict=True):
         container.resources, container.resizePolicy = new_container.resources, new_container.resizePolicy
-    return kept
+    return containers
 
 
 def validate_pod_resize(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
@@ -126,14 +126,14 @@ def _validate_container_changes(new: Pod, old: Pod) -> FieldErrors:
         yield from _validate_init_container_change(container, before, f"spec.initContainers[{index}]")
 
 
-def _validate_init_container_change(container: Container, before: Container, at: str) -> FieldErrors:
+def _validate_init_container_change(container: Container, before: Container, path: str) -> FieldErrors:
     if _mask_container(container, before) != before:
-        yield FieldError.forbidden(at, "only cpu and memory resources for init or sidecar containers are mutable")
+        yield FieldError.forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
     if container != before and container.restartPolicy != "Always":
         for policy in container.resizePolicy:
             if policy.restartPolicy == "RestartContainer":
                 text = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
-                yield FieldError.forbidden(at, text)
+                yield FieldError.forbidden(path, text)
 
 
 def _removes(new: Mapping[str, str], old: Mapping[str, str]) -> bool:
@@ -175,5 +175,5 @@ def _mask_requirements(new: ResourceRequirements, old: ResourceRequirements) -> 
 
 
 def _mask_amounts(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: amount for name, amount in new.items() if name not in _RESIZED}
-    return kept | {name: old[name] for name in _RESIZED if name in old}
+    amounts = {name: amount for name, amount in new.items() if name not in _RESIZED}
+    return amounts | {name: old[name] for name in _RESIZED if name in old}

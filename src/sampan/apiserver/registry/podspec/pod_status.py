@@ -55,22 +55,22 @@ def validate_pod_status_update(new: Pod, old: Pod, options: PodValidationOptions
     yield from _validate_resource_health(new)
 
 
-def _validate_conditions(conditions: Sequence[PodCondition], at: str) -> FieldErrors:
+def _validate_conditions(conditions: Sequence[PodCondition], field_path: str) -> FieldErrors:
     for index, condition in enumerate(conditions):
         if condition.observedGeneration < 0:
-            path = f"{at}[{index}].observedGeneration"
+            path = f"{field_path}[{index}].observedGeneration"
             yield FieldError.invalid(path, condition.observedGeneration, "must be a non-negative integer")
         if condition.type not in _SYSTEM_CONDITIONS:
-            yield from validate_qualified_name(condition.type, f"{at}[{index}].Type")
+            yield from validate_qualified_name(condition.type, f"{field_path}[{index}].Type")
 
 
-def _validate_nominated_node(node: str, old: Pod, at: str) -> FieldErrors:
+def _validate_nominated_node(node: str, old: Pod, path: str) -> FieldErrors:
     if not node or node == old.status.nominatedNodeName:
         return
     for text in names.dns1123_subdomain(node):
-        yield FieldError.invalid(at, node, text)
+        yield FieldError.invalid(path, node, text)
     if old.spec.nodeName:
-        yield FieldError.forbidden(at, "may not be set on pods that are already bound to a node")
+        yield FieldError.forbidden(path, "may not be set on pods that are already bound to a node")
 
 
 # -- terminated containers ---------------------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ def _index_by_name(containers: Sequence[AnyContainer]) -> dict[str, AnyContainer
 
 
 def _validate_claims(pod: Pod) -> FieldErrors:
-    status, known = pod.status, {claim.name for claim in pod.spec.resourceClaims}
+    status, known_claim_names = pod.status, {claim.name for claim in pod.spec.resourceClaims}
     claim_names: set[str] = set()
     for index, claim in enumerate(status.resourceClaimStatuses):
         path = f"status.resourceClaimStatuses[{index}]"
-        if claim.name not in known:
+        if claim.name not in known_claim_names:
             text = "must match the name of an entry in `spec.resourceClaims`"
             yield FieldError.invalid(f"{path}.name", claim.name, text)
         if claim.name in claim_names:
@@ -138,13 +138,13 @@ def _validate_claims(pod: Pod) -> FieldErrors:
         yield from _validate_extended_claim(extended, pod.spec, "status.extendedResourceClaimStatus")
 
 
-def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: str) -> FieldErrors:
+def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, field_path: str) -> FieldErrors:
     if not status.requestMappings:
-        yield FieldError.required(f"{at}.requestMappings", "at least one request mapping is required")
+        yield FieldError.required(f"{field_path}.requestMappings", "at least one request mapping is required")
     containers = {container.name: container for container in init_and_main_containers(spec)}
     keys: set[tuple[str, str, str]] = set()
     for index, mapping in enumerate(status.requestMappings or ()):
-        path, container = f"{at}.requestMappings[{index}]", containers.get(mapping.containerName)
+        path, container = f"{field_path}.requestMappings[{index}]", containers.get(mapping.containerName)
         if container is None:
             text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
             yield FieldError.invalid(f"{path}.containerName", mapping.containerName, text)
@@ -154,17 +154,17 @@ def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSp
                 "spec.containers.resources.requests"
             )
             yield FieldError.invalid(f"{path}.resourceName", mapping.resourceName, text)
-        yield from validate_dns_label(mapping.requestName, f"{at}.requestName")
+        yield from validate_dns_label(mapping.requestName, f"{field_path}.requestName")
         key = (mapping.containerName, mapping.resourceName, mapping.requestName)
         if key in keys:
             for field in ("containerName", "resourceName", "requestName"):
                 yield FieldError.duplicate(f"{path}.{field}", getattr(mapping, field))
         keys.add(key)
     if not status.resourceClaimName:
-        yield FieldError.required(f"{at}.resourceClaimName")
+        yield FieldError.required(f"{field_path}.resourceClaimName")
         return
     for text in names.dns1123_subdomain(status.resourceClaimName):
-        yield FieldError.invalid(f"{at}.resourceClaimName", status.resourceClaimName, text)
+        yield FieldError.invalid(f"{field_path}.resourceClaimName", status.resourceClaimName, text)
 
 
 # -- addresses -------------------------------------------------------------------------------------------------------
@@ -180,23 +180,23 @@ def _validate_addresses(new: PodStatus, old: PodStatus) -> FieldErrors:
     yield from _validate_address_list(new.hostIPs, old.hostIPs, "status.hostIPs")
 
 
-def _validate_address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], at: str) -> FieldErrors:
+def _validate_address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], path: str) -> FieldErrors:
     """Yield errors of new addresses, and if there is more than one address per IP family."""
-    kept = {entry.ip for entry in old}
+    old_addresses = {entry.ip for entry in old}
     for index, entry in enumerate(new):
-        if entry.ip not in kept:
-            yield from addresses.legacy_ip(entry.ip, f"{at}[{index}]")
+        if entry.ip not in old_addresses:
+            yield from addresses.legacy_ip(entry.ip, f"{path}[{index}]")
     if len(new) < 2:
         return
     parsed = [addresses.parse(entry.ip) for entry in new]
     if None in parsed:
         index = parsed.index(None)
         text = f"failed to check for dual stack with error:invalid IP[{index}]: {new[index].ip}"
-        yield FieldError.internal(at, text)
+        yield FieldError.internal(path, text)
     families = {address.version for address in parsed if address is not None}
     if len(new) > 2 or len(families) != 2:
         yield FieldError.invalid(
-            at, encode_error_value(list(new)), "may specify no more than one IP for each IP family"
+            path, encode_error_value(list(new)), "may specify no more than one IP for each IP family"
         )
 
 
@@ -210,18 +210,18 @@ def _validate_container_users(pod: Pod) -> FieldErrors:
             user = status.user.linux if status.user is not None else None
             if user is None:
                 continue
-            at = f"status.{part}[{index}].user.linux"
+            path = f"status.{part}[{index}].user.linux"
             if system == "windows":
-                yield FieldError.forbidden(at, "cannot be set for a windows pod")
+                yield FieldError.forbidden(path, "cannot be set for a windows pod")
             elif system == "linux":
-                yield from _validate_linux_user(user, at)
+                yield from _validate_linux_user(user, path)
 
 
-def _validate_linux_user(user: LinuxContainerUser, at: str) -> FieldErrors:
-    yield from validate_user_or_group_id(user.uid, f"{at}.uid")
-    yield from validate_user_or_group_id(user.gid, f"{at}.gid")
+def _validate_linux_user(user: LinuxContainerUser, path: str) -> FieldErrors:
+    yield from validate_user_or_group_id(user.uid, f"{path}.uid")
+    yield from validate_user_or_group_id(user.gid, f"{path}.gid")
     for group_index, group in enumerate(user.supplementalGroups):
-        yield from validate_user_or_group_id(group, f"{at}.supplementalGroups[{group_index}]")
+        yield from validate_user_or_group_id(group, f"{path}.supplementalGroups[{group_index}]")
 
 
 def _validate_resource_health(pod: Pod) -> FieldErrors:
@@ -251,29 +251,29 @@ def _claim_names(container: AnyContainer) -> set[str]:
 
 
 def _validate_known_resource(
-    resource: ResourceStatus, container: AnyContainer, claims: Collection[str], at: str
+    resource: ResourceStatus, container: AnyContainer, claims: Collection[str], path: str
 ) -> FieldErrors:
-    known: Collection[str] = claims
+    claim_names: Collection[str] = claims
     if resource.name.startswith("claim:"):
         text = (
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
             "'claim:<claimName>' if request is empty"
         )
     else:
-        known, text = container.resources.requests, "must match one of the container's resource requests"
-    if resource.name not in known:
-        yield FieldError.invalid(at, resource.name, text)
+        claim_names, text = container.resources.requests, "must match one of the container's resource requests"
+    if resource.name not in claim_names:
+        yield FieldError.invalid(path, resource.name, text)
 
 
-def _validate_devices(devices: Sequence[ResourceHealth], at: str) -> FieldErrors:
+def _validate_devices(devices: Sequence[ResourceHealth], path: str) -> FieldErrors:
     resource_ids: set[str] = set()
     for index, device in enumerate(devices):
         if device.health not in _HEALTHS:
-            yield FieldError.not_supported(f"{at}[{index}].health", device.health, _HEALTHS)
+            yield FieldError.not_supported(f"{path}[{index}].health", device.health, _HEALTHS)
         if device.message == "":
-            yield FieldError.required(f"{at}[{index}].message", "must be non-empty if specified")
+            yield FieldError.required(f"{path}[{index}].message", "must be non-empty if specified")
         elif device.message is not None and len(device.message.encode()) > _MAX_MESSAGE_BYTES:
-            yield FieldError.too_long(f"{at}[{index}].message", _MAX_MESSAGE_BYTES)
+            yield FieldError.too_long(f"{path}[{index}].message", _MAX_MESSAGE_BYTES)
         if device.resourceID in resource_ids:
-            yield FieldError.duplicate(f"{at}[{index}].resourceID", device.resourceID)
+            yield FieldError.duplicate(f"{path}[{index}].resourceID", device.resourceID)
         resource_ids.add(device.resourceID)

@@ -64,31 +64,31 @@ def validate_annotations_of_update(new: Pod, old: Pod, options: PodValidationOpt
     yield from pod_annotations.validate_pod_annotations(now, new.spec, options, "metadata.annotations")
 
 
-def _validate_image_changes(containers: Sequence[Container], at: str) -> FieldErrors:
+def _validate_image_changes(containers: Sequence[Container], path: str) -> FieldErrors:
     for index, container in enumerate(containers):
         if not container.image:
-            yield FieldError.required(f"{at}[{index}].image")
-        yield from validate_image(container, f"{at}[{index}]")
+            yield FieldError.required(f"{path}[{index}].image")
+        yield from validate_image(container, f"{path}[{index}]")
 
 
 def _validate_active_deadline(new: int | None, old: int | None) -> FieldErrors:
     """Yield an error unless the deadline is unchanged, newly set or lowered."""
-    at = "spec.activeDeadlineSeconds"
+    path = "spec.activeDeadlineSeconds"
     if new is None:
         if old is not None:
-            yield FieldError.invalid(at, None, "must not update from a positive integer to nil value")
+            yield FieldError.invalid(path, None, "must not update from a positive integer to nil value")
     elif not 0 <= new <= _MAX_INT32:
-        yield FieldError.invalid(at, new, names.out_of_range_message(0, _MAX_INT32))
+        yield FieldError.invalid(path, new, names.out_of_range_message(0, _MAX_INT32))
     elif old is not None and old < new:
-        yield FieldError.invalid(at, new, "must be less than or equal to previous value")
+        yield FieldError.invalid(path, new, "must be less than or equal to previous value")
 
 
 def _validate_tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) -> FieldErrors:
     """Yield an error if tolerations are removed or changed, except for their tolerationSeconds."""
     if new == old:
         return
-    kept = {_key_without_time(toleration) for toleration in new}
-    if any(_key_without_time(toleration) not in kept for toleration in old):
+    new_keys = {_key_without_time(toleration) for toleration in new}
+    if any(_key_without_time(toleration) not in new_keys for toleration in old):
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield FieldError.forbidden("spec.tolerations", text)
         return
@@ -100,9 +100,9 @@ def _key_without_time(toleration: Toleration) -> tuple[str, str, str, str]:
 
 
 def _validate_scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> FieldErrors:
-    known, places = {gate.name for gate in old}, {gate.name: index for index, gate in enumerate(new)}
+    old_gates, places = {gate.name for gate in old}, {gate.name: index for index, gate in enumerate(new)}
     for name, index in places.items():
-        if name not in known:
+        if name not in old_gates:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             yield FieldError.forbidden(f"spec.schedulingGates[{index}].name", text)
 
@@ -140,22 +140,21 @@ def _restore_images(new: list[Container], old: list[Container]) -> list[Containe
 # -- a pod with scheduling gates may get stricter node constraints -----------------------------------------------------
 
 
-def _validate_gated_pod(left: PodSpec, old: PodSpec) -> FieldErrors:
+def _validate_gated_pod(new_spec: PodSpec, old: PodSpec) -> FieldErrors:
     """Yield errors unless nodeSelector and required node affinity only get stricter.
 
-    Changes that are allowed or reported here are undone in `left`, so that the caller's comparison of the specs ignores
-    them.
-    """
-    if left.nodeSelector != old.nodeSelector:
-        if any(left.nodeSelector.get(key) != value for key, value in old.nodeSelector.items()):
+    Changes that are allowed or reported here are undone in `new_spec`, so that the caller's comparison of the specs
+    ignores them."""
+    if new_spec.nodeSelector != old.nodeSelector:
+        if any(new_spec.nodeSelector.get(key) != value for key, value in old.nodeSelector.items()):
             text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            yield FieldError.invalid("spec.nodeSelector", left.nodeSelector, text)
-        left.nodeSelector = old.nodeSelector
+            yield FieldError.invalid("spec.nodeSelector", new_spec.nodeSelector, text)
+        new_spec.nodeSelector = old.nodeSelector
     before = old.affinity.nodeAffinity if old.affinity is not None else None
-    now = left.affinity.nodeAffinity if left.affinity is not None else None
+    now = new_spec.affinity.nodeAffinity if new_spec.affinity is not None else None
     if now != before:
         yield from _validate_node_affinity(now, before, "spec.affinity.nodeAffinity")
-        left.affinity = _with_node_affinity(left.affinity, old.affinity, before)
+        new_spec.affinity = _with_node_affinity(new_spec.affinity, old.affinity, before)
 
 
 def _with_node_affinity(new: Affinity | None, old: Affinity | None, node: NodeAffinity | None) -> Affinity | None:
@@ -163,24 +162,24 @@ def _with_node_affinity(new: Affinity | None, old: Affinity | None, node: NodeAf
         return Affinity(nodeAffinity=node)
     if old is None and new.podAffinity is None and new.podAntiAffinity is None:
         return None
-    kept = copy(new)
-    kept.nodeAffinity = node
-    return kept
+    spec = copy(new)
+    spec.nodeAffinity = node
+    return spec
 
 
-def _validate_node_affinity(new: NodeAffinity | None, old: NodeAffinity | None, at: str) -> FieldErrors:
+def _validate_node_affinity(new: NodeAffinity | None, old: NodeAffinity | None, path: str) -> FieldErrors:
     before, now = _required_terms(old), _required_terms(new)
     if not before:
         return
-    at = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    path = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     if len(before) != len(now):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        yield FieldError.invalid(at, encode_error_value(now), text)
+        yield FieldError.invalid(path, encode_error_value(now), text)
         return
     for index, (term, old_term) in enumerate(zip(now, before, strict=True)):
         if not _only_adds(term, old_term):
             text = "only additions are allowed (no mutations or deletions)"
-            yield FieldError.invalid(f"{at}[{index}]", encode_error_value(term), text)
+            yield FieldError.invalid(f"{path}[{index}]", encode_error_value(term), text)
 
 
 def _required_terms(affinity: NodeAffinity | None) -> list[NodeSelectorTerm]:
@@ -207,14 +206,14 @@ def validate_ephemeral_container_update(new: Pod, old: Pod, options: PodValidati
         return
     yield from validate_pod(new, options)
     yield from validate_annotations_of_update(new, old, options)
-    at = "spec.ephemeralContainers"
+    path = "spec.ephemeralContainers"
     now = {container.name: container for container in new.spec.ephemeralContainers}
     for container in old.spec.ephemeralContainers:
         current = now.get(container.name)
         if current is None:
-            yield FieldError.forbidden(at, f'existing ephemeral containers "{container.name}" may not be removed\n')
+            yield FieldError.forbidden(path, f'existing ephemeral containers "{container.name}" may not be removed\n')
         elif current != container:
             diff = difference(container, current)
             yield FieldError.forbidden(
-                at, f'existing ephemeral containers "{container.name}" may not be changed\n{diff}'
+                path, f'existing ephemeral containers "{container.name}" may not be changed\n{diff}'
             )

@@ -27,20 +27,20 @@ _bad_in_user = re.compile(r'["/\\:;|=,+*?<>@\[\]]').search
 _dots_and_spaces = re.compile(r"[. ]+").fullmatch
 
 
-def validate_windows_options(options: WindowsSecurityContextOptions, at: str) -> FieldErrors:
+def validate_windows_options(options: WindowsSecurityContextOptions, path: str) -> FieldErrors:
     name, spec = options.gmsaCredentialSpecName, options.gmsaCredentialSpec
     if name is not None:
         for text in names.dns1123_subdomain(name):
-            yield FieldError.invalid(f"{at}.gmsaCredentialSpecName", name, text)
+            yield FieldError.invalid(f"{path}.gmsaCredentialSpecName", name, text)
     if spec == "":
         text = "gmsaCredentialSpec cannot be an empty string"
-        yield FieldError.invalid(f"{at}.gmsaCredentialSpec", spec, text)
+        yield FieldError.invalid(f"{path}.gmsaCredentialSpec", spec, text)
     elif spec is not None and len(spec.encode()) > _SPEC_KIB * 1024:
         text = f"gmsaCredentialSpec size must be under {_SPEC_KIB} KiB"
-        yield FieldError.invalid(f"{at}.gmsaCredentialSpec", spec, text)
+        yield FieldError.invalid(f"{path}.gmsaCredentialSpec", spec, text)
     if options.runAsUserName is not None:
         for text in _find_user_name_errors(options.runAsUserName):
-            yield FieldError.invalid(f"{at}.runAsUserName", options.runAsUserName, f"runAsUserName{text}")
+            yield FieldError.invalid(f"{path}.runAsUserName", options.runAsUserName, f"runAsUserName{text}")
 
 
 def _find_user_name_errors(name: str) -> list[str]:
@@ -69,7 +69,7 @@ def _find_user_name_errors(name: str) -> list[str]:
     return [text for is_bad, text in checks if is_bad]
 
 
-def validate_host_process(spec: PodSpec, at: str) -> FieldErrors:
+def validate_host_process(spec: PodSpec, field_path: str) -> FieldErrors:
     """Yield errors unless all containers or none are HostProcess containers, and the former use the host network."""
     options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
     of_pod = options.hostProcess if options is not None else None
@@ -78,17 +78,17 @@ def validate_host_process(spec: PodSpec, at: str) -> FieldErrors:
         own = _host_process(container)
         if of_pod is not None and own is not None and own != of_pod:
             text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
-            path = f"{at}.{part}[{index}].securityContext.windowsOptions.hostProcess"
+            path = f"{field_path}.{part}[{index}].securityContext.windowsOptions.hostProcess"
             yield FieldError.invalid(path, own, text)
         host_processes.append(bool(of_pod if own is None else own))
     if not any(host_processes):
         return
     if not all(host_processes):
         text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
-        yield FieldError.invalid(at, "", text)
+        yield FieldError.invalid(field_path, "", text)
     if not spec.hostNetwork:
         text = "hostNetwork must be true if pod contains any hostProcess containers"
-        yield FieldError.invalid(f"{at}.hostNetwork", False, text)
+        yield FieldError.invalid(f"{field_path}.hostNetwork", False, text)
 
 
 def _host_process(container: AnyContainer) -> bool | None:
@@ -108,10 +108,10 @@ _IPC = frozenset(
 )
 
 
-def validate_sysctls(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def validate_sysctls(spec: PodSpec, options: PodValidationOptions, field_path: str) -> FieldErrors:
     sysctl_names: set[str] = set()
     for index, sysctl in enumerate(spec.securityContext.sysctls if spec.securityContext is not None else ()):
-        name, path = sysctl.name, f"{at}[{index}].name"
+        name, path = sysctl.name, f"{field_path}[{index}].name"
         if not name:
             yield FieldError.required(path)
         elif len(name) > _MAX_SYSCTL_LENGTH or not _is_name(name):
@@ -149,94 +149,94 @@ def _normalize_sysctl_name(name: str) -> str:
 _PROC_MOUNTS = ("Default", "Unmasked")
 
 
-def validate_security_context(context: SecurityContext, at: str, *, host_users: bool) -> FieldErrors:
-    yield from validate_user_or_group_id(context.runAsUser, f"{at}.runAsUser")
-    yield from validate_user_or_group_id(context.runAsGroup, f"{at}.runAsGroup")
+def validate_security_context(context: SecurityContext, path: str, *, host_users: bool) -> FieldErrors:
+    yield from validate_user_or_group_id(context.runAsUser, f"{path}.runAsUser")
+    yield from validate_user_or_group_id(context.runAsGroup, f"{path}.runAsGroup")
     if context.procMount is not None:
-        yield from validate_optional_one_of(context.procMount, _PROC_MOUNTS, f"{at}.procMount")
+        yield from validate_optional_one_of(context.procMount, _PROC_MOUNTS, f"{path}.procMount")
         if host_users and context.procMount == "Unmasked":
             text = "`hostUsers` must be false to use `Unmasked`"
-            yield FieldError.invalid(f"{at}.procMount", context.procMount, text)
+            yield FieldError.invalid(f"{path}.procMount", context.procMount, text)
     if context.seccompProfile is not None:
-        yield from validate_seccomp(context.seccompProfile, f"{at}.seccompProfile")
+        yield from validate_seccomp(context.seccompProfile, f"{path}.seccompProfile")
     if context.allowPrivilegeEscalation is False:
-        yield from _validate_privilege_escalation(context, at)
+        yield from _validate_privilege_escalation(context, path)
     if context.windowsOptions is not None:
-        yield from validate_windows_options(context.windowsOptions, f"{at}.windowsOptions")
+        yield from validate_windows_options(context.windowsOptions, f"{path}.windowsOptions")
     if context.appArmorProfile is not None:
-        yield from validate_app_armor(context.appArmorProfile, f"{at}.appArmorProfile")
+        yield from validate_app_armor(context.appArmorProfile, f"{path}.appArmorProfile")
 
 
-def _validate_privilege_escalation(context: SecurityContext, at: str) -> FieldErrors:
+def _validate_privilege_escalation(context: SecurityContext, path: str) -> FieldErrors:
     if context.privileged:
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        yield FieldError.invalid(at, encode_error_value(context), text)
+        yield FieldError.invalid(path, encode_error_value(context), text)
     for capability in context.capabilities.add if context.capabilities is not None else ():
         if capability == "CAP_SYS_ADMIN":
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield FieldError.invalid(at, encode_error_value(context), text)
+            yield FieldError.invalid(path, encode_error_value(context), text)
 
 
 _EMPTY = PodSecurityContext()
 
 
-def validate_pod_security_context(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def validate_pod_security_context(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     context = spec.securityContext
     if context is None or context == _EMPTY:
-        yield from _validate_shared_process_namespace(spec, at)
+        yield from _validate_shared_process_namespace(spec, path)
         return
-    yield from validate_user_or_group_id(context.fsGroup, f"{at}.fsGroup")
-    yield from validate_user_or_group_id(context.runAsUser, f"{at}.runAsUser")
-    yield from validate_user_or_group_id(context.runAsGroup, f"{at}.runAsGroup")
+    yield from validate_user_or_group_id(context.fsGroup, f"{path}.fsGroup")
+    yield from validate_user_or_group_id(context.runAsUser, f"{path}.runAsUser")
+    yield from validate_user_or_group_id(context.runAsGroup, f"{path}.runAsGroup")
     for index, group in enumerate(context.supplementalGroups):
-        yield from validate_user_or_group_id(group, f"{at}.supplementalGroups[{index}]")
-    yield from _validate_shared_process_namespace(spec, at)
-    yield from validate_sysctls(spec, options, f"{at}.sysctls")
-    yield from _validate_policies_and_profiles(context, at)
+        yield from validate_user_or_group_id(group, f"{path}.supplementalGroups[{index}]")
+    yield from _validate_shared_process_namespace(spec, path)
+    yield from validate_sysctls(spec, options, f"{path}.sysctls")
+    yield from _validate_policies_and_profiles(context, path)
     policy = context.seLinuxChangePolicy
     if policy is not None and policy != "Recursive":
-        yield from _validate_change_policy(policy, options, f"{at}.seLinuxChangePolicy")
+        yield from _validate_change_policy(policy, options, f"{path}.seLinuxChangePolicy")
 
 
-def _validate_change_policy(policy: str, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_change_policy(policy: str, options: PodValidationOptions, path: str) -> FieldErrors:
     """Yield an error for MountOption, whose feature gate is off by default, unless the old pod sets a policy."""
-    known = ("MountOption", "Recursive") if options.selinux_mounts else ("Recursive",)
-    yield from validate_optional_one_of(policy, known, at)
+    policies = ("MountOption", "Recursive") if options.selinux_mounts else ("Recursive",)
+    yield from validate_optional_one_of(policy, policies, path)
 
 
-def _validate_shared_process_namespace(spec: PodSpec, at: str) -> FieldErrors:
+def _validate_shared_process_namespace(spec: PodSpec, path: str) -> FieldErrors:
     if spec.shareProcessNamespace and spec.hostPID:
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield FieldError.invalid(f"{at}.shareProcessNamespace", True, text)
+        yield FieldError.invalid(f"{path}.shareProcessNamespace", True, text)
 
 
-def _validate_policies_and_profiles(context: PodSecurityContext, at: str) -> FieldErrors:
+def _validate_policies_and_profiles(context: PodSecurityContext, path: str) -> FieldErrors:
     yield from validate_optional_one_of(
-        context.fsGroupChangePolicy, ("Always", "OnRootMismatch"), f"{at}.fsGroupChangePolicy"
+        context.fsGroupChangePolicy, ("Always", "OnRootMismatch"), f"{path}.fsGroupChangePolicy"
     )
     if context.seccompProfile is not None:
-        yield from validate_seccomp(context.seccompProfile, f"{at}.seccompProfile")
+        yield from validate_seccomp(context.seccompProfile, f"{path}.seccompProfile")
     if context.windowsOptions is not None:
-        yield from validate_windows_options(context.windowsOptions, f"{at}.windowsOptions")
+        yield from validate_windows_options(context.windowsOptions, f"{path}.windowsOptions")
     if context.appArmorProfile is not None:
-        yield from validate_app_armor(context.appArmorProfile, f"{at}.appArmorProfile")
+        yield from validate_app_armor(context.appArmorProfile, f"{path}.appArmorProfile")
     yield from validate_optional_one_of(
-        context.supplementalGroupsPolicy, ("Merge", "Strict"), f"{at}.supplementalGroupsPolicy"
+        context.supplementalGroupsPolicy, ("Merge", "Strict"), f"{path}.supplementalGroupsPolicy"
     )
 
 
-def validate_user_namespace(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def validate_user_namespace(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     """Yield errors if a pod with a user namespace shares other namespaces with the host or uses block devices."""
     text = "when `hostUsers` is false"
     if spec.hostNetwork:
-        yield FieldError.forbidden(f"{at}.hostNetwork", text)
+        yield FieldError.forbidden(f"{path}.hostNetwork", text)
     if spec.hostPID:
-        yield FieldError.forbidden(f"{at}.HostPID", text)
+        yield FieldError.forbidden(f"{path}.HostPID", text)
     if spec.hostIPC:
-        yield FieldError.forbidden(f"{at}.HostIPC", text)
+        yield FieldError.forbidden(f"{path}.HostIPC", text)
     for part, container, index in containers_by_field(spec):
         if container.volumeDevices and not options.user_namespace_devices:
-            yield FieldError.forbidden(f"{at}.{part}[{index}].volumeDevices", text)
+            yield FieldError.forbidden(f"{path}.{part}[{index}].volumeDevices", text)
 
 
 # -- operating system ------------------------------------------------------------------------------------------------
@@ -272,28 +272,28 @@ _NOT_FOR_WINDOWS_CONTAINERS = (
 )
 
 
-def validate_os(spec: PodSpec, at: str) -> FieldErrors:
+def validate_os(spec: PodSpec, path: str) -> FieldErrors:
     name = spec.os.name if spec.os is not None else ""
     if not name:
-        yield FieldError.required(f"{at}.os.name")
+        yield FieldError.required(f"{path}.os.name")
     elif name == "linux":
-        yield from _validate_linux_fields(spec, at)
+        yield from _validate_linux_fields(spec, path)
     elif name == "windows":
-        yield from _validate_windows_fields(spec, at)
+        yield from _validate_windows_fields(spec, path)
     else:
-        yield FieldError.not_supported(f"{at}.os", name, ("linux", "windows"))
+        yield FieldError.not_supported(f"{path}.os", name, ("linux", "windows"))
 
 
-def _validate_linux_fields(spec: PodSpec, at: str) -> FieldErrors:
+def _validate_linux_fields(spec: PodSpec, path: str) -> FieldErrors:
     text = "windows options cannot be set for a linux pod"
     if spec.securityContext is not None and spec.securityContext.windowsOptions is not None:
-        yield FieldError.forbidden(f"{at}.securityContext.windowsOptions", text)
+        yield FieldError.forbidden(f"{path}.securityContext.windowsOptions", text)
     for part, container, index in containers_by_field(spec):
         if container.securityContext is not None and container.securityContext.windowsOptions is not None:
-            yield FieldError.forbidden(f"{at}.{part}[{index}].securityContext.windowsOptions", text)
+            yield FieldError.forbidden(f"{path}.{part}[{index}].securityContext.windowsOptions", text)
 
 
-def _validate_windows_fields(spec: PodSpec, at: str) -> FieldErrors:
+def _validate_windows_fields(spec: PodSpec, field_path: str) -> FieldErrors:
     text = "cannot be set for a windows pod"
     context = spec.securityContext or _EMPTY
     for path in _NOT_FOR_WINDOWS_PODS:
@@ -301,10 +301,10 @@ def _validate_windows_fields(spec: PodSpec, at: str) -> FieldErrors:
         value = getattr(owner, field)
         is_set = value if field in ("hostPID", "hostIPC", "sysctls", "supplementalGroups") else value is not None
         if is_set:
-            yield FieldError.forbidden(f"{at}.{path}", text)
+            yield FieldError.forbidden(f"{field_path}.{path}", text)
     for part, container, index in containers_by_field(spec):
         if container.securityContext is None:
             continue
         for field in _NOT_FOR_WINDOWS_CONTAINERS:
             if getattr(container.securityContext, field) is not None:
-                yield FieldError.forbidden(f"{at}.{part}[{index}].securityContext.{field}", text)
+                yield FieldError.forbidden(f"{field_path}.{part}[{index}].securityContext.{field}", text)

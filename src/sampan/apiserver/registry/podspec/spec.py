@@ -63,65 +63,65 @@ _MAX_SEARCH_LIST_LENGTH = 2048
 _MAX_HOSTNAME_BYTES = 64
 
 
-def validate_dns(spec: PodSpec, at: str) -> FieldErrors:
+def validate_dns(spec: PodSpec, path: str) -> FieldErrors:
     config = spec.dnsConfig
     if spec.dnsPolicy == "None":
         if config is None:
-            yield FieldError.required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield FieldError.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
         if not config.nameservers:
             text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield FieldError.required(f"{at}.nameservers", text)
+            yield FieldError.required(f"{path}.nameservers", text)
             return
     if config is not None:
-        yield from _validate_nameservers(config, f"{at}.nameservers")
-        yield from _validate_searches(config, f"{at}.searches")
+        yield from _validate_nameservers(config, f"{path}.nameservers")
+        yield from _validate_searches(config, f"{path}.searches")
         for index, option in enumerate(config.options):
             if not option.name:
-                yield FieldError.required(f"{at}.options[{index}]", "must not be empty")
+                yield FieldError.required(f"{path}.options[{index}]", "must not be empty")
 
 
-def _validate_nameservers(config: PodDNSConfig, at: str) -> FieldErrors:
+def _validate_nameservers(config: PodDNSConfig, path: str) -> FieldErrors:
     if len(config.nameservers) > _MAX_NAMESERVERS:
         text = f"must not have more than {_MAX_NAMESERVERS} nameservers"
-        yield FieldError.invalid(at, config.nameservers, text)
+        yield FieldError.invalid(path, config.nameservers, text)
     for index, server in enumerate(config.nameservers):
-        yield from addresses.legacy_ip(server, f"{at}[{index}]")
+        yield from addresses.legacy_ip(server, f"{path}[{index}]")
 
 
-def _validate_searches(config: PodDNSConfig, at: str) -> FieldErrors:
+def _validate_searches(config: PodDNSConfig, path: str) -> FieldErrors:
     searches = config.searches
     if len(searches) > _MAX_SEARCH_PATHS:
-        yield FieldError.invalid(at, searches, f"must not have more than {_MAX_SEARCH_PATHS} search paths")
+        yield FieldError.invalid(path, searches, f"must not have more than {_MAX_SEARCH_PATHS} search paths")
     if len(" ".join(searches).encode()) > _MAX_SEARCH_LIST_LENGTH:
         text = f"must not have more than {_MAX_SEARCH_LIST_LENGTH} characters (including spaces) in the search list"
-        yield FieldError.invalid(at, searches, text)
+        yield FieldError.invalid(path, searches, text)
     for index, search in enumerate(searches):
         if search == ".":
             continue
         domain = search.removesuffix(".")
         for text in names.dns1123_subdomain_with_underscore(domain):
-            yield FieldError.invalid(f"{at}[{index}]", domain, text)
+            yield FieldError.invalid(f"{path}[{index}]", domain, text)
 
 
-def validate_host_alias(aliases: list[HostAlias], at: str) -> FieldErrors:
+def validate_host_alias(aliases: list[HostAlias], path: str) -> FieldErrors:
     for index, alias in enumerate(aliases):
-        yield from addresses.legacy_ip(alias.ip, f"{at}[{index}].ip")
+        yield from addresses.legacy_ip(alias.ip, f"{path}[{index}].ip")
         for hostname_index, hostname in enumerate(alias.hostnames):
-            yield from validate_dns_subdomain(hostname, f"{at}[{index}].hostnames[{hostname_index}]")
+            yield from validate_dns_subdomain(hostname, f"{path}[{index}].hostnames[{hostname_index}]")
 
 
-def validate_hostname_override(spec: PodSpec, at: str) -> FieldErrors:
+def validate_hostname_override(spec: PodSpec, path: str) -> FieldErrors:
     override = spec.hostnameOverride
     if override is None:
         return
     if spec.setHostnameAsFQDN:
-        yield FieldError.forbidden(at, "may not be specified when setHostnameAsFQDN is true")
+        yield FieldError.forbidden(path, "may not be specified when setHostnameAsFQDN is true")
     if spec.hostNetwork:
-        yield FieldError.forbidden(at, "may not be specified when hostNetwork is true")
+        yield FieldError.forbidden(path, "may not be specified when hostNetwork is true")
     if len(override.encode()) > _MAX_HOSTNAME_BYTES:
-        yield FieldError.too_long(at, _MAX_HOSTNAME_BYTES)
-    yield from validate_dns_subdomain(override, at)
+        yield FieldError.too_long(path, _MAX_HOSTNAME_BYTES)
+    yield from validate_dns_subdomain(override, path)
 
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -133,116 +133,118 @@ _MAX_INT32 = 2**31 - 1
 def validate_pod_spec(
     spec: PodSpec,
     options: PodValidationOptions,
-    at: str = "spec",
+    path: str = "spec",
     *,
     pod_name: str = "",
     pod_annotations: Mapping[str, str] | None = None,
 ) -> FieldErrors:
     """Yield all errors of a spec with defaults applied. `pod_name` and `pod_annotations` are unset for a template."""
     if spec.terminationGracePeriodSeconds is None:
-        yield FieldError.required(f"{at}.terminationGracePeriodSeconds")
+        yield FieldError.required(f"{path}.terminationGracePeriodSeconds")
     claims = {claim.name for claim in spec.resourceClaims if claim.name} if spec.resourceClaims else ()
     volumes: dict[str, Volume] = {}
     if spec.volumes:
-        yield from validate_volumes(spec.volumes, pod_name, options, f"{at}.volumes", volumes)
+        yield from validate_volumes(spec.volumes, pod_name, options, f"{path}.volumes", volumes)
     if spec.resourceClaims:
-        yield from validate_pod_resource_claims(spec.resourceClaims, pod_annotations or {}, f"{at}.resourceClaims")
-    yield from _validate_all_containers(spec, volumes, claims, options, at)
-    yield from _validate_settings(spec, options, at)
-    yield from _validate_placement(spec, options, at)
-    yield from _validate_hostname_and_account(spec, options, at)
-    yield from validate_file_volume(spec, at)
+        yield from validate_pod_resource_claims(spec.resourceClaims, pod_annotations or {}, f"{path}.resourceClaims")
+    yield from _validate_all_containers(spec, volumes, claims, options, path)
+    yield from _validate_settings(spec, options, path)
+    yield from _validate_placement(spec, options, path)
+    yield from _validate_hostname_and_account(spec, options, path)
+    yield from validate_file_volume(spec, path)
 
 
 def _validate_all_containers(
-    spec: PodSpec, volumes: Mapping[str, Volume], claims: Collection[str], options: PodValidationOptions, at: str
+    spec: PodSpec, volumes: Mapping[str, Volume], claims: Collection[str], options: PodValidationOptions, path: str
 ) -> FieldErrors:
     context = ContainerContext(spec=spec, volumes=volumes, claims=claims, options=options)
-    yield from validate_containers(context, f"{at}.containers")
+    yield from validate_containers(context, f"{path}.containers")
     if spec.initContainers:
-        yield from validate_init_containers(context, f"{at}.initContainers")
+        yield from validate_init_containers(context, f"{path}.initContainers")
     if spec.ephemeralContainers:
-        yield from validate_ephemeral_containers(context, f"{at}.ephemeralContainers")
+        yield from validate_ephemeral_containers(context, f"{path}.ephemeralContainers")
     if spec.resources is not None:
-        yield from validate_pod_resources(spec, options, claims, f"{at}.resources")
+        yield from validate_pod_resources(spec, options, claims, f"{path}.resources")
     if spec.hostNetwork:
-        yield from validate_host_network_ports(spec.containers or (), f"{at}.containers", is_pod=options.is_pod)
+        yield from validate_host_network_ports(spec.containers or (), f"{path}.containers", is_pod=options.is_pod)
 
 
-def _validate_settings(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_settings(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     if spec.restartPolicy not in _RESTART_POLICIES:
-        yield from validate_one_of(spec.restartPolicy, _RESTART_POLICIES, f"{at}.restartPolicy")
+        yield from validate_one_of(spec.restartPolicy, _RESTART_POLICIES, f"{path}.restartPolicy")
     if spec.dnsPolicy not in _DNS_POLICIES:
-        yield from validate_one_of(spec.dnsPolicy, _DNS_POLICIES, f"{at}.dnsPolicy")
+        yield from validate_one_of(spec.dnsPolicy, _DNS_POLICIES, f"{path}.dnsPolicy")
     if spec.nodeSelector:
-        yield from validate_labels(spec.nodeSelector, f"{at}.nodeSelector")
-    yield from validate_pod_security_context(spec, options, f"{at}.securityContext")
+        yield from validate_labels(spec.nodeSelector, f"{path}.nodeSelector")
+    yield from validate_pod_security_context(spec, options, f"{path}.securityContext")
     if spec.affinity is not None:
-        yield from validate_affinity(spec.affinity, options, f"{at}.affinity")
+        yield from validate_affinity(spec.affinity, options, f"{path}.affinity")
     if spec.dnsConfig is not None or spec.dnsPolicy == "None":
-        yield from validate_dns(spec, f"{at}.dnsConfig")
+        yield from validate_dns(spec, f"{path}.dnsConfig")
 
 
-def _validate_placement(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_placement(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     if spec.readinessGates:
-        yield from _validate_readiness_gates(spec.readinessGates, f"{at}.readinessGates")
+        yield from _validate_readiness_gates(spec.readinessGates, f"{path}.readinessGates")
     if spec.schedulingGates:
-        yield from _validate_scheduling_gates(spec.schedulingGates, f"{at}.schedulingGates")
+        yield from _validate_scheduling_gates(spec.schedulingGates, f"{path}.schedulingGates")
     if spec.topologySpreadConstraints:
         yield from validate_topology_spread_constraints(
-            spec.topologySpreadConstraints, options, f"{at}.topologySpreadConstraints"
+            spec.topologySpreadConstraints, options, f"{path}.topologySpreadConstraints"
         )
-    yield from validate_host_process(spec, at)
+    yield from validate_host_process(spec, path)
     if spec.hostUsers is False:
-        yield from validate_user_namespace(spec, options, at)
+        yield from validate_user_namespace(spec, options, path)
     if spec.hostnameOverride is not None:
-        yield from validate_hostname_override(spec, f"{at}.hostnameOverride")
+        yield from validate_hostname_override(spec, f"{path}.hostnameOverride")
 
 
-def _validate_readiness_gates(gates: list[PodReadinessGate], at: str) -> FieldErrors:
+def _validate_readiness_gates(gates: list[PodReadinessGate], path: str) -> FieldErrors:
     for index, gate in enumerate(gates):
-        yield from validate_qualified_name(gate.conditionType, f"{at}[{index}].conditionType")
+        yield from validate_qualified_name(gate.conditionType, f"{path}[{index}].conditionType")
 
 
-def _validate_scheduling_gates(gates: list[PodSchedulingGate], at: str) -> FieldErrors:
+def _validate_scheduling_gates(gates: list[PodSchedulingGate], path: str) -> FieldErrors:
     gate_names: set[str] = set()
     for index, gate in enumerate(gates):
-        yield from validate_qualified_name(gate.name, f"{at}[{index}]")
+        yield from validate_qualified_name(gate.name, f"{path}[{index}]")
         if gate.name in gate_names:
-            yield FieldError.duplicate(f"{at}[{index}]", gate.name)
+            yield FieldError.duplicate(f"{path}[{index}]", gate.name)
         gate_names.add(gate.name)
 
 
-def _validate_hostname_and_account(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_hostname_and_account(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     if spec.serviceAccountName:
-        yield from validate_dns_subdomain(spec.serviceAccountName, f"{at}.serviceAccountName")
+        yield from validate_dns_subdomain(spec.serviceAccountName, f"{path}.serviceAccountName")
     if spec.nodeName:
-        yield from validate_dns_subdomain(spec.nodeName, f"{at}.nodeName")
+        yield from validate_dns_subdomain(spec.nodeName, f"{path}.nodeName")
     if spec.activeDeadlineSeconds is not None and not 1 <= spec.activeDeadlineSeconds <= _MAX_INT32:
         text = names.out_of_range_message(1, _MAX_INT32)
-        yield FieldError.invalid(f"{at}.activeDeadlineSeconds", spec.activeDeadlineSeconds, text)
+        yield FieldError.invalid(f"{path}.activeDeadlineSeconds", spec.activeDeadlineSeconds, text)
     if spec.hostname:
-        yield from validate_dns_label(spec.hostname, f"{at}.hostname")
+        yield from validate_dns_label(spec.hostname, f"{path}.hostname")
     if spec.subdomain:
-        yield from validate_dns_label(spec.subdomain, f"{at}.subdomain")
+        yield from validate_dns_label(spec.subdomain, f"{path}.subdomain")
     if spec.tolerations:
-        yield from validate_tolerations(spec.tolerations, f"{at}.tolerations")
+        yield from validate_tolerations(spec.tolerations, f"{path}.tolerations")
     if spec.hostAliases:
-        yield from validate_host_alias(spec.hostAliases, f"{at}.hostAliases")
-    yield from _validate_priority_and_runtime_class(spec, options, at)
+        yield from validate_host_alias(spec.hostAliases, f"{path}.hostAliases")
+    yield from _validate_priority_and_runtime_class(spec, options, path)
 
 
-def _validate_priority_and_runtime_class(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_priority_and_runtime_class(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     if spec.priorityClassName:
-        yield from validate_dns_subdomain(spec.priorityClassName, f"{at}.priorityClassName")
+        yield from validate_dns_subdomain(spec.priorityClassName, f"{path}.priorityClassName")
     if spec.runtimeClassName is not None:
-        yield from validate_dns_subdomain(spec.runtimeClassName, f"{at}.runtimeClassName")
+        yield from validate_dns_subdomain(spec.runtimeClassName, f"{path}.runtimeClassName")
     if spec.preemptionPolicy is not None and spec.preemptionPolicy not in _PREEMPTION_POLICIES:
-        yield from validate_one_of(spec.preemptionPolicy, _PREEMPTION_POLICIES, f"{at}.preemptionPolicy")
+        yield from validate_one_of(spec.preemptionPolicy, _PREEMPTION_POLICIES, f"{path}.preemptionPolicy")
     if spec.overhead:
-        yield from validate_resource_requirements(ResourceRequirements(limits=spec.overhead), options, f"{at}.overhead")
+        yield from validate_resource_requirements(
+            ResourceRequirements(limits=spec.overhead), options, f"{path}.overhead"
+        )
     if spec.os is not None:
-        yield from validate_os(spec, at)
+        yield from validate_os(spec, path)
 
 
 def validate_pod_create(pod: Pod) -> FieldErrors:
@@ -276,19 +278,19 @@ def _validate_tokens_have_account(spec: PodSpec) -> FieldErrors:
                 yield FieldError.forbidden(path, "must not be specified when serviceAccountName is not set")
 
 
-def validate_pod_template_spec(template: PodTemplateSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def validate_pod_template_spec(template: PodTemplateSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     meta, spec = template.metadata, template.spec
-    yield from validate_template_metadata(template, options, at)
-    yield from validate_pod_spec(spec, options, f"{at}.spec")
+    yield from validate_template_metadata(template, options, path)
+    yield from validate_pod_spec(spec, options, f"{path}.spec")
     if meta.annotations:
-        yield from pod_annotations.validate_annotations_match_fields(meta.annotations, spec, f"{at}.spec")
+        yield from pod_annotations.validate_annotations_match_fields(meta.annotations, spec, f"{path}.spec")
     if spec.ephemeralContainers:
         text = "ephemeral containers not allowed in pod template"
-        yield FieldError.forbidden(f"{at}.spec.ephemeralContainers", text)
+        yield FieldError.forbidden(f"{path}.spec.ephemeralContainers", text)
 
 
-def validate_template_metadata(template: PodTemplateSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+def validate_template_metadata(template: PodTemplateSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     meta = template.metadata
-    yield from validate_labels(meta.labels, f"{at}.labels")
-    yield from metadata.validate_annotations(meta.annotations, f"{at}.annotations")
-    yield from validate_pod_annotations(meta.annotations, template.spec, options, f"{at}.annotations")
+    yield from validate_labels(meta.labels, f"{path}.labels")
+    yield from metadata.validate_annotations(meta.annotations, f"{path}.annotations")
+    yield from validate_pod_annotations(meta.annotations, template.spec, options, f"{path}.annotations")

@@ -50,9 +50,9 @@ _APPARMOR = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 
-def warnings_for(spec: PodSpec, meta: ObjectMeta, at: str = "") -> Warnings:
-    """Yield all warnings. `at` is the path of a template, empty for a pod."""
-    start, is_template = (f"{at}." if at else ""), bool(at)
+def warnings_for(spec: PodSpec, meta: ObjectMeta, field_path: str = "") -> Warnings:
+    """Yield all warnings. `field_path` is the path of a template, empty for a pod."""
+    start, is_template = (f"{field_path}." if field_path else ""), bool(field_path)
     path = f"{start}spec"
     if spec.nodeSelector or spec.affinity is not None:
         yield from _node_label_warnings(spec, path)
@@ -85,67 +85,67 @@ def _annotation_warnings(meta: ObjectMeta, start: str) -> Warnings:
             yield f"{start}metadata.annotations[{key}]: {text}"
 
 
-def _node_label_warnings(spec: PodSpec, at: str) -> Warnings:
+def _node_label_warnings(spec: PodSpec, field_path: str) -> Warnings:
     for key in sorted(spec.nodeSelector.keys() & DEPRECATED_NODE_LABELS.keys()):
-        yield f"{at}.nodeSelector[{key}]: {DEPRECATED_NODE_LABELS[key]}"
+        yield f"{field_path}.nodeSelector[{key}]: {DEPRECATED_NODE_LABELS[key]}"
     node = spec.affinity.nodeAffinity if spec.affinity is not None else None
     if node is None:
         return
-    at = f"{at}.affinity.nodeAffinity"
+    field_path = f"{field_path}.affinity.nodeAffinity"
     required = node.requiredDuringSchedulingIgnoredDuringExecution
     for index, term in enumerate((required.nodeSelectorTerms or ()) if required is not None else ()):
-        path = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
+        path = f"{field_path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
         yield from node_term_warnings(term, path)
     for index, preferred in enumerate(node.preferredDuringSchedulingIgnoredDuringExecution):
-        path = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
+        path = f"{field_path}.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
         yield from node_term_warnings(preferred.preference, path, checks_values=True)
 
 
-def node_term_warnings(term: NodeSelectorTerm, at: str, *, checks_values: bool = False) -> Warnings:
+def node_term_warnings(term: NodeSelectorTerm, path: str, *, checks_values: bool = False) -> Warnings:
     for index, expression in enumerate(term.matchExpressions):
         if expression.key in DEPRECATED_NODE_LABELS:
             text = DEPRECATED_NODE_LABELS[expression.key]
-            yield f"{at}.matchExpressions[{index}].key: {expression.key} is {text}"
+            yield f"{path}.matchExpressions[{index}].key: {expression.key} is {text}"
         for value_index, value in enumerate(expression.values if checks_values else ()):
             for text in names.label_value(value):
-                yield f"{at}.matchExpressions[{index}].values[{value_index}]: {value} is invalid, {text}"
+                yield f"{path}.matchExpressions[{index}].values[{value_index}]: {value} is invalid, {text}"
 
 
-def _spread_warnings(spec: PodSpec, at: str) -> Warnings:
+def _spread_warnings(spec: PodSpec, field_path: str) -> Warnings:
     for index, constraint in enumerate(spec.topologySpreadConstraints):
-        path, key = f"{at}.topologySpreadConstraints[{index}]", constraint.topologyKey
+        path, key = f"{field_path}.topologySpreadConstraints[{index}]", constraint.topologyKey
         if key in DEPRECATED_NODE_LABELS:
             yield f"{path}.topologyKey: {key} is {DEPRECATED_NODE_LABELS[key]}"
         if constraint.labelSelector is None:
             yield f"{path}.labelSelector: {_NO_SELECTOR}"
 
 
-def _volume_warnings(spec: PodSpec, at: str) -> Warnings:
+def _volume_warnings(spec: PodSpec, field_path: str) -> Warnings:
     for index, volume in enumerate(spec.volumes):
         if volume.projected is not None and is_token_source(volume.projected):
             continue
         for source, text in _DEPRECATED_VOLUMES.items():
             if getattr(volume, source) is not None:
                 field = "storageOS" if source == "storageos" else source
-                yield f"{at}[{index}].{field}: {text}"
+                yield f"{field_path}[{index}].{field}: {text}"
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral is not None else None
         if template is not None:
             requests = template.spec.resources.requests
-            path = f"{at}[{index}].ephemeral.volumeClaimTemplate.spec.resources.requests"
+            path = f"{field_path}[{index}].ephemeral.volumeClaimTemplate.spec.resources.requests"
             yield from _fraction_warnings(requests, path, ("storage",))
     yield from overlap_warnings(spec.volumes)
 
 
-def _duplicate_warnings(spec: PodSpec, at: str) -> Warnings:
+def _duplicate_warnings(spec: PodSpec, path: str) -> Warnings:
     addresses = [alias.ip for alias in spec.hostAliases]
     for index, address in _find_repeated(addresses):
-        yield f"{at}.hostAliases[{index}].ip: duplicate ip {gotext.quote(address)}"
+        yield f"{path}.hostAliases[{index}].ip: duplicate ip {gotext.quote(address)}"
     secrets = [secret.name for secret in spec.imagePullSecrets]
     for index, name in _find_repeated(secrets):
-        yield f"{at}.imagePullSecrets[{index}].name: duplicate name {gotext.quote(name)}"
+        yield f"{path}.imagePullSecrets[{index}].name: duplicate name {gotext.quote(name)}"
     for index, name in enumerate(secrets):
         if not name:
-            yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
+            yield f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
 
 
 def _find_repeated(values: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -158,11 +158,11 @@ def _find_repeated(values: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _fraction_warnings(
-    quantities: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")
+    quantities: dict[str, str], path: str, counted: Sequence[str] = ("memory", "ephemeral-storage")
 ) -> Warnings:
     for name in counted:
         if name in quantities and _is_fraction(quantities[name]):
-            yield f'{at}[{name}]: fractional byte value "{quantities[name]}" is invalid, must be an integer'
+            yield f'{path}[{name}]: fractional byte value "{quantities[name]}" is invalid, must be an integer'
 
 
 def _is_fraction(text: str) -> bool:
@@ -177,13 +177,13 @@ def _container_warnings(spec: PodSpec, meta: ObjectMeta, start: str, is_template
     for part, container, index in containers_by_field(spec):
         if annotations:
             yield from _profile_annotation_warnings(container, spec, meta, start, is_template)
-        at, resources = f"{start}spec.{part}[{index}]", container.resources
+        path, resources = f"{start}spec.{part}[{index}]", container.resources
         for name in ("memory", "ephemeral-storage") if resources.limits or resources.requests else ():
             for kind, quantities in (("limits", resources.limits), ("requests", resources.requests)):
                 if name in quantities:
-                    yield from _fraction_warnings(quantities, f"{at}.resources.{kind}", (name,))
+                    yield from _fraction_warnings(quantities, f"{path}.resources.{kind}", (name,))
         if len(container.env) > 1:
-            yield from _hidden_variable_warnings(container, f"{at}.env")
+            yield from _hidden_variable_warnings(container, f"{path}.env")
 
 
 def _profile_annotation_warnings(
@@ -199,7 +199,7 @@ def _profile_annotation_warnings(
             yield f"{start}metadata.annotations[{key}]: {_APPARMOR}"
 
 
-def _hidden_variable_warnings(container: AnyContainer, at: str) -> Warnings:
+def _hidden_variable_warnings(container: AnyContainer, path: str) -> Warnings:
     """Yield a warning for each variable that is defined again without a reference to its previous value."""
     if len({variable.name for variable in container.env}) == len(container.env):
         return
@@ -207,12 +207,12 @@ def _hidden_variable_warnings(container: AnyContainer, at: str) -> Warnings:
         variable, reference = container.env[index], f"$({name})"
         if variable.valueFrom is not None or variable.value == reference or reference not in variable.value:
             message = f"hides previous definition of {gotext.quote(name)}, which may be dropped when using apply"
-            yield f"{at}[{index}]: {message}"
+            yield f"{path}[{index}]: {message}"
 
 
-def _port_warnings(spec: PodSpec, at: str) -> Warnings:
+def _port_warnings(spec: PodSpec, field_path: str) -> Warnings:
     ports = [
-        (port, f"{at}.{part}[{container_index}].ports[{index}]")
+        (port, f"{field_path}.{part}[{container_index}].ports[{index}]")
         for part, container, container_index in containers_by_field(spec)
         for index, port in enumerate(container.ports)
     ]
@@ -259,23 +259,23 @@ class _EarlierPorts:
         elif port.hostIP:
             self._with_address.setdefault(port.hostPort, []).append(number)
 
-    def find_clashes(self, port: ContainerPort, most: int) -> list[tuple[int, str]]:
-        """Return the first `most` ports that conflict with this one, in order, each with the text of the warning."""
+    def find_clashes(self, port: ContainerPort, maximum: int) -> list[tuple[int, str]]:
+        """Return the first `maximum` ports that conflict with this one, in order, each with the text of the warning."""
         key = (port.hostPort, port.hostIP)
         duplicates = self._equal.get(key, [])
         if port.hostPort == 0:
-            equal = set(duplicates[:most])
+            equal = set(duplicates[:maximum])
             texts = ("overlapping port definition", "duplicate port definition")
-            return [(number, texts[number in equal]) for number in self._all[:most]]
+            return [(number, texts[number in equal]) for number in self._all[:maximum]]
         ambiguous = (
             self._equal.get((port.hostPort, ""), []) if port.hostIP else self._with_address.get(port.hostPort, [])
         )
         clashes = [
-            *((number, "duplicate port definition") for number in duplicates[:most]),
-            *((number, "overlapping port definition") for number in self._without_host_port[:most]),
-            *((number, "dangerously ambiguous port definition") for number in ambiguous[:most]),
+            *((number, "duplicate port definition") for number in duplicates[:maximum]),
+            *((number, "overlapping port definition") for number in self._without_host_port[:maximum]),
+            *((number, "dangerously ambiguous port definition") for number in ambiguous[:maximum]),
         ]
-        return sorted(clashes)[:most]
+        return sorted(clashes)[:maximum]
 
 
 def _go_port(port: ContainerPort) -> str:
@@ -296,24 +296,24 @@ def _port_name_warnings(ports: Sequence[tuple[ContainerPort, str]]) -> Warnings:
             first[port.name] = path
 
 
-def _affinity_warnings(spec: PodSpec, at: str) -> Warnings:
+def _affinity_warnings(spec: PodSpec, field_path: str) -> Warnings:
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity = getattr(spec.affinity, kind) if spec.affinity is not None else None
         if affinity is None:
             continue
         for index, term in enumerate(affinity.requiredDuringSchedulingIgnoredDuringExecution):
             if term.labelSelector is None:
-                path = f"{at}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]"
+                path = f"{field_path}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]"
                 yield f"{path}.labelSelector: {_NO_SELECTOR}"
         for index, weighted in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution):
             if weighted.podAffinityTerm.labelSelector is None:
-                path = f"{at}.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}].podAffinityTerm"
+                path = f"{field_path}.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}].podAffinityTerm"
                 yield f"{path}.labelSelector: {_NO_SELECTOR}"
 
 
-def address_warnings(value: str, at: str) -> Warnings:
+def address_warnings(value: str, path: str) -> Warnings:
     """Yield a warning for an IPv6 address that is not in canonical form."""
     address = parse_address(value)
     if address is not None and address.version == 6 and str(address) != value:
         text = f"IPv6 address {gotext.quote(value)} should be in RFC 5952 canonical format"
-        yield f"{at}: {text} ({gotext.quote(str(address))})"
+        yield f"{path}: {text} ({gotext.quote(str(address))})"

@@ -43,19 +43,19 @@ def modes_in_short(modes: list[str]) -> str:
 _MAX_PARAMETERS, _MAX_PARAMETERS_BYTES = 512, 256 * 1024
 
 
-def validate_provisioner(name: str, at: str) -> FieldErrors:
+def validate_provisioner(name: str, path: str) -> FieldErrors:
     """Yield the errors of the name of a provisioner or driver, which is case-insensitive."""
     if not name:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     else:
-        yield from validate_qualified_name(name.lower(), at)
+        yield from validate_qualified_name(name.lower(), path)
 
 
-def validate_parameter(parameters: Mapping[str, str], at: str) -> FieldErrors:
+def validate_parameter(parameters: Mapping[str, str], path: str) -> FieldErrors:
     if len(parameters) > _MAX_PARAMETERS:
-        yield FieldError.too_long(at, _MAX_PARAMETERS)
+        yield FieldError.too_long(path, _MAX_PARAMETERS)
         return
     if "" in parameters:
-        yield FieldError.invalid(at, "", "field can not be empty.")
+        yield FieldError.invalid(path, "", "field can not be empty.")
     if sum(names.size(key) + names.size(value) for key, value in parameters.items()) > _MAX_PARAMETERS_BYTES:
-        yield FieldError.too_long(at, _MAX_PARAMETERS_BYTES)
+        yield FieldError.too_long(path, _MAX_PARAMETERS_BYTES)

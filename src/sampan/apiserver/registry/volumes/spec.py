@@ -63,44 +63,44 @@ _NOT_INLINE = f"may not be specified {_INLINE}"
 
 
 def validate_persistent_volume_spec(
-    spec: PersistentVolumeSpec, name: str, at: str, *, allow_bad_values: bool = False
+    spec: PersistentVolumeSpec, name: str, path: str, *, allow_bad_values: bool = False
 ) -> FieldErrors:
     """Yield the errors of a spec. `allow_bad_values` tolerates invalid label values in the node affinity."""
-    yield from validate_required(spec.accessModes, f"{at}.accessModes")
-    yield from validate_access_mode(spec.accessModes, f"{at}.accessModes")
-    yield from _validate_capacity(spec.capacity, f"{at}.capacity")
+    yield from validate_required(spec.accessModes, f"{path}.accessModes")
+    yield from validate_access_mode(spec.accessModes, f"{path}.accessModes")
+    yield from _validate_capacity(spec.capacity, f"{path}.capacity")
     policy = spec.persistentVolumeReclaimPolicy
-    yield from validate_optional_one_of(policy or None, RECLAIM_POLICIES, f"{at}.persistentVolumeReclaimPolicy")
+    yield from validate_optional_one_of(policy or None, RECLAIM_POLICIES, f"{path}.persistentVolumeReclaimPolicy")
     if spec.nodeAffinity is not None:
-        yield from _validate_affinity(spec.nodeAffinity, f"{at}.nodeAffinity", allow_bad_values)
-    yield from validate_persistent_volume_source(spec, name, at)
-    yield from _validate_recycle_policy(spec, at)
+        yield from _validate_affinity(spec.nodeAffinity, f"{path}.nodeAffinity", allow_bad_values)
+    yield from validate_persistent_volume_source(spec, name, path)
+    yield from _validate_recycle_policy(spec, path)
     if spec.storageClassName:
-        yield from validate_dns_subdomain(spec.storageClassName, f"{at}.storageClassName")
-    yield from validate_optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
-    yield from _validate_attributes_class(spec, at)
+        yield from validate_dns_subdomain(spec.storageClassName, f"{path}.storageClassName")
+    yield from validate_optional_one_of(spec.volumeMode, VOLUME_MODES, f"{path}.volumeMode")
+    yield from _validate_attributes_class(spec, path)
 
 
-def validate_inline_volume_spec(spec: PersistentVolumeSpec, at: str) -> FieldErrors:
+def validate_inline_volume_spec(spec: PersistentVolumeSpec, path: str) -> FieldErrors:
     if spec.claimRef is not None:
-        yield FieldError.forbidden(f"{at}.claimRef", _NOT_INLINE)
+        yield FieldError.forbidden(f"{path}.claimRef", _NOT_INLINE)
     if spec.capacity:
-        yield FieldError.forbidden(f"{at}.capacity", _NOT_INLINE)
+        yield FieldError.forbidden(f"{path}.capacity", _NOT_INLINE)
     if spec.csi is None:
-        yield FieldError.required(f"{at}.csi", f"has to be specified {_INLINE}")
-    yield from validate_required(spec.accessModes, f"{at}.accessModes")
-    yield from validate_access_mode(spec.accessModes, f"{at}.accessModes")
+        yield FieldError.required(f"{path}.csi", f"has to be specified {_INLINE}")
+    yield from validate_required(spec.accessModes, f"{path}.accessModes")
+    yield from validate_access_mode(spec.accessModes, f"{path}.accessModes")
     if spec.persistentVolumeReclaimPolicy not in ("", "Retain"):
-        yield FieldError.forbidden(f"{at}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}")
+        yield FieldError.forbidden(f"{path}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}")
     if spec.nodeAffinity is not None:
-        yield FieldError.forbidden(f"{at}.nodeAffinity", _NOT_INLINE)
-    yield from validate_persistent_volume_source(spec, "", at)
-    yield from _validate_recycle_policy(spec, at)
+        yield FieldError.forbidden(f"{path}.nodeAffinity", _NOT_INLINE)
+    yield from validate_persistent_volume_source(spec, "", path)
+    yield from _validate_recycle_policy(spec, path)
     if spec.storageClassName:
-        yield FieldError.forbidden(f"{at}.storageClassName", _NOT_INLINE)
+        yield FieldError.forbidden(f"{path}.storageClassName", _NOT_INLINE)
     if spec.volumeMode not in (None, "Filesystem"):
         text = f"may not specify volumeMode other than Filesystem {_INLINE}"
-        yield FieldError.forbidden(f"{at}.volumeMode", text)
+        yield FieldError.forbidden(f"{path}.volumeMode", text)
 
 
 def has_bad_affinity(spec: PersistentVolumeSpec) -> bool:
@@ -111,44 +111,44 @@ def has_bad_affinity(spec: PersistentVolumeSpec) -> bool:
     return any(names.label_value(value) for expression in expressions for value in expression.values)
 
 
-def _validate_capacity(capacity: dict[str, str], at: str) -> FieldErrors:
+def _validate_capacity(capacity: dict[str, str], path: str) -> FieldErrors:
     if not capacity:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     if list(capacity) != ["storage"]:
-        yield FieldError.not_supported(at, dict(sorted(capacity.items())) or None, ["storage"])
+        yield FieldError.not_supported(path, dict(sorted(capacity.items())) or None, ["storage"])
     for name, text in sorted(capacity.items()):
         amount = parse(text)
         if amount.value() < 0:
-            yield FieldError.invalid(f"{at}[{name}]", amount.value(), "must be a valid resource quantity")
+            yield FieldError.invalid(f"{path}[{name}]", amount.value(), "must be a valid resource quantity")
         if amount.sign <= 0:
-            yield FieldError.invalid(f"{at}[{name}]", text, "must be greater than zero")
+            yield FieldError.invalid(f"{path}[{name}]", text, "must be greater than zero")
 
 
-def _validate_affinity(affinity: VolumeNodeAffinity, at: str, allow_bad_values: bool) -> FieldErrors:
+def _validate_affinity(affinity: VolumeNodeAffinity, path: str, allow_bad_values: bool) -> FieldErrors:
     if affinity.required is None:
-        yield FieldError.required(f"{at}.required", "must specify required node constraints")
+        yield FieldError.required(f"{path}.required", "must specify required node constraints")
         return
-    yield from validate_node_selector(affinity.required, f"{at}.required", allow_bad_values=allow_bad_values)
+    yield from validate_node_selector(affinity.required, f"{path}.required", allow_bad_values=allow_bad_values)
 
 
-def _validate_recycle_policy(spec: PersistentVolumeSpec, at: str) -> FieldErrors:
+def _validate_recycle_policy(spec: PersistentVolumeSpec, path: str) -> FieldErrors:
     if spec.hostPath is None or spec.persistentVolumeReclaimPolicy != "Recycle":
         return
     if posixpath.normpath(spec.hostPath.path) in ("/", "//"):
         text = "may not be 'recycle' for a hostPath mount of '/'"
-        yield FieldError.forbidden(f"{at}.persistentVolumeReclaimPolicy", text)
+        yield FieldError.forbidden(f"{path}.persistentVolumeReclaimPolicy", text)
 
 
-def _validate_attributes_class(spec: PersistentVolumeSpec, at: str) -> FieldErrors:
+def _validate_attributes_class(spec: PersistentVolumeSpec, path: str) -> FieldErrors:
     name = spec.volumeAttributesClassName
     if name is None:
         return
     if name:
-        yield from validate_dns_subdomain(name, f"{at}.volumeAttributesClassName")
+        yield from validate_dns_subdomain(name, f"{path}.volumeAttributesClassName")
     else:
-        yield FieldError.required(f"{at}.volumeAttributesClassName", "an empty string is disallowed")
+        yield FieldError.required(f"{path}.volumeAttributesClassName", "an empty string is disallowed")
     if spec.csi is None:
-        yield FieldError.required(f"{at}.csi", "has to be specified when using volumeAttributesClassName")
+        yield FieldError.required(f"{path}.csi", "has to be specified when using volumeAttributesClassName")
 
 
 _SOURCES = (
@@ -220,95 +220,97 @@ _ISCSI_NAME_TOO_LONG_ERROR = (
 )
 
 
-def validate_persistent_volume_source(spec: PersistentVolumeSpec, name: str, at: str) -> FieldErrors:
+def validate_persistent_volume_source(spec: PersistentVolumeSpec, name: str, path: str) -> FieldErrors:
     """Yield the errors of the volume's sources. `name` is the name of the volume, "" for an inline volume."""
     fields = [field for field in _VALIDATIONS if getattr(spec, field) is not None]
     for index, field in enumerate(fields):
         if index and field != "flexVolume":
-            yield FieldError.forbidden(f"{at}.{'cephFS' if field == 'cephfs' else field}", _SEVERAL_SOURCES_ERROR)
+            yield FieldError.forbidden(f"{path}.{'cephFS' if field == 'cephfs' else field}", _SEVERAL_SOURCES_ERROR)
             continue
-        yield from _VALIDATIONS[field](getattr(spec, field), f"{at}.{field}")
+        yield from _VALIDATIONS[field](getattr(spec, field), f"{path}.{field}")
         if field == "iscsi" and spec.iscsi is not None:
-            yield from _validate_iscsi(spec.iscsi, name, f"{at}.iscsi")
+            yield from _validate_iscsi(spec.iscsi, name, f"{path}.iscsi")
         elif field == "local" and spec.nodeAffinity is None:
-            yield FieldError.required(f"{at}.nodeAffinity", "Local volume requires node affinity")
+            yield FieldError.required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     if not fields:
-        yield FieldError.required(at, "must specify a volume type")
+        yield FieldError.required(path, "must specify a volume type")
 
 
-def _validate_glusterfs(source: GlusterfsPersistentVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.endpoints, f"{at}.endpoints")
-    yield from validate_required(source.path, f"{at}.path")
+def _validate_glusterfs(source: GlusterfsPersistentVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.endpoints, f"{path}.endpoints")
+    yield from validate_required(source.path, f"{path}.path")
     namespace = source.endpointsNamespace
     if namespace == "":
         text = "if the endpointnamespace is set, it must be a valid namespace name"
-        yield FieldError.invalid(f"{at}.endpointsNamespace", "", text)
+        yield FieldError.invalid(f"{path}.endpointsNamespace", "", text)
     elif namespace is not None:
-        yield from validate_dns_label(namespace, f"{at}.endpointsNamespace")
+        yield from validate_dns_label(namespace, f"{path}.endpointsNamespace")
 
 
-def _validate_iscsi(source: ISCSIPersistentVolumeSource, name: str, at: str) -> FieldErrors:
-    yield from validate_required(source.targetPortal, f"{at}.targetPortal")
+def _validate_iscsi(source: ISCSIPersistentVolumeSource, name: str, path: str) -> FieldErrors:
+    yield from validate_required(source.targetPortal, f"{path}.targetPortal")
     if source.initiatorName is not None and names.size(f"{name}:{source.targetPortal}") > 64:
-        yield FieldError.invalid(f"{at}.targetportal", source.targetPortal, _ISCSI_NAME_TOO_LONG_ERROR)
+        yield FieldError.invalid(f"{path}.targetportal", source.targetPortal, _ISCSI_NAME_TOO_LONG_ERROR)
     if not source.iqn:
-        yield FieldError.required(f"{at}.iqn")
+        yield FieldError.required(f"{path}.iqn")
     else:
-        yield from storage.validate_iscsi_form(source.iqn, f"{at}.iqn")
+        yield from storage.validate_iscsi_form(source.iqn, f"{path}.iqn")
     for text in names.range_errors(source.lun, 0, 255):
-        yield FieldError.invalid(f"{at}.lun", source.lun, text)
+        yield FieldError.invalid(f"{path}.lun", source.lun, text)
     if source.secretRef is not None:
-        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.name, f"{path}.secretRef.name")
     elif source.chapAuthDiscovery or source.chapAuthSession:
-        yield FieldError.required(f"{at}.secretRef")
+        yield FieldError.required(f"{path}.secretRef")
     if source.initiatorName is not None:
-        yield from storage.validate_iscsi_form(source.initiatorName, f"{at}.initiatorname")
+        yield from storage.validate_iscsi_form(source.initiatorName, f"{path}.initiatorname")
 
 
-def _validate_cinder(source: CinderPersistentVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.volumeID, f"{at}.volumeID")
+def _validate_cinder(source: CinderPersistentVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{path}.volumeID")
     if source.secretRef is not None:
-        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
-        yield from validate_required(source.secretRef.namespace, f"{at}.secretRef.namespace")
+        yield from validate_required(source.secretRef.name, f"{path}.secretRef.name")
+        yield from validate_required(source.secretRef.namespace, f"{path}.secretRef.namespace")
 
 
-def _validate_azure_file(source: AzureFilePersistentVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.secretName, f"{at}.secretName")
-    yield from validate_required(source.shareName, f"{at}.shareName")
+def _validate_azure_file(source: AzureFilePersistentVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.secretName, f"{path}.secretName")
+    yield from validate_required(source.shareName, f"{path}.shareName")
     if source.secretNamespace == "":
-        yield FieldError.required(f"{at}.secretNamespace")
+        yield FieldError.required(f"{path}.secretNamespace")
 
 
-def _validate_local(source: LocalVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.path, f"{at}.path")
-    yield from validate_path_no_backsteps(source.path, f"{at}.path")
+def _validate_local(source: LocalVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.path, f"{path}.path")
+    yield from validate_path_no_backsteps(source.path, f"{path}.path")
 
 
-def _validate_storage_os(source: StorageOSPersistentVolumeSource, at: str) -> FieldErrors:
-    yield from storage.validate_storage_os(source, at)
+def _validate_storage_os(source: StorageOSPersistentVolumeSource, path: str) -> FieldErrors:
+    yield from storage.validate_storage_os(source, path)
     if source.secretRef is not None:
-        yield from validate_required(source.secretRef.namespace, f"{at}.secretRef.namespace")
+        yield from validate_required(source.secretRef.namespace, f"{path}.secretRef.namespace")
 
 
-def _validate_csi(source: CSIPersistentVolumeSource, at: str) -> FieldErrors:
-    yield from storage.validate_csi_driver_name(source.driver, f"{at}.driver")
-    yield from validate_required(source.volumeHandle, f"{at}.volumeHandle")
+def _validate_csi(source: CSIPersistentVolumeSource, path: str) -> FieldErrors:
+    yield from storage.validate_csi_driver_name(source.driver, f"{path}.driver")
+    yield from validate_required(source.volumeHandle, f"{path}.volumeHandle")
     for field in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
         secret = getattr(source, f"{field}SecretRef")
         if secret is not None:
-            yield from _validate_secret_reference(secret, f"{at}.{field}SecretRef")
+            yield from _validate_secret_reference(secret, f"{path}.{field}SecretRef")
 
 
-def _validate_secret_reference(secret: SecretReference, at: str) -> FieldErrors:
-    yield from validate_dns_subdomain(secret.name, f"{at}.name") if secret.name else validate_required("", f"{at}.name")
+def _validate_secret_reference(secret: SecretReference, path: str) -> FieldErrors:
     yield from (
-        validate_dns_label(secret.namespace, f"{at}.namespace")
+        validate_dns_subdomain(secret.name, f"{path}.name") if secret.name else validate_required("", f"{path}.name")
+    )
+    yield from (
+        validate_dns_label(secret.namespace, f"{path}.namespace")
         if secret.namespace
-        else validate_required("", f"{at}.namespace")
+        else validate_required("", f"{path}.namespace")
     )
 
 
-def _accept_any(source: Any, at: str) -> FieldErrors:
+def _accept_any(source: Any, path: str) -> FieldErrors:
     yield from ()
 
 

@@ -183,19 +183,19 @@ _FLAGS = (
     *audit.FLAGS,
     Flag(
         name="--enable-admission-plugins",
-        help="Admission plug-ins to enable in addition to the default ones, comma-separated.",
+        help="Admission plugins to enable in addition to the default ones, comma-separated.",
         default="",
         metavar="LIST",
     ),
     Flag(
         name="--disable-admission-plugins",
-        help="Admission plug-ins to disable although they are on by default, comma-separated.",
+        help="Admission plugins to disable although they are on by default, comma-separated.",
         default="",
         metavar="LIST",
     ),
     Flag(
         name="--admission-control-config-file",
-        help="AdmissionConfiguration file with the configuration of admission plug-ins.",
+        help="AdmissionConfiguration file with the configuration of admission plugins.",
         metavar="F",
     ),
     Flag(
@@ -297,7 +297,7 @@ def _plugins(flag: str, text: str) -> tuple[str, ...]:
 
 
 def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence[str]) -> Configurations:
-    """Read the plug-in configurations and instantiate the plug-ins once, so that errors are reported before anything
+    """Read the plugin configurations and instantiate the plugins once, so that errors are reported before anything
     starts."""
     flag = "--admission-control-config-file"
     try:

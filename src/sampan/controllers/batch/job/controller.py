@@ -142,8 +142,8 @@ class JobController:
 
     async def _release(self, pods: Iterable[Pod]) -> None:
         """Remove the tracking finalizers without counting the pods."""
-        held = [pod for pod in pods if is_tracked(pod) and not self._writes.is_stale(pod)]
-        _, error = await self._changes.release(held)
+        tracked_pods = [pod for pod in pods if is_tracked(pod) and not self._writes.is_stale(pod)]
+        _, error = await self._changes.release(tracked_pods)
         if error is not None:
             raise error
 
@@ -190,11 +190,11 @@ def _with_tracking_finalizer(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, finalizers=finalizers))
 
 
-def _pause_s(job: Job, known: _JobMemory | None, now: float) -> float:
+def _pause_s(job: Job, memory: _JobMemory | None, now: float) -> float:
     """Return the seconds to wait for more pod changes of a highly parallel job; changes of the job are not delayed."""
-    if known is None or known.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
+    if memory is None or memory.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
         return 0.0
-    return known.looked + BATCH_S - now
+    return memory.looked + BATCH_S - now
 
 
 def _sooner(first_s: float | None, second_s: float | None) -> float | None:

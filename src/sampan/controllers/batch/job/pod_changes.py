@@ -34,13 +34,13 @@ _MAX_PREFIX_LENGTH = 58
 """Maximum length of the generateName prefix, to which the API server appends five characters."""
 
 
-def pod_of(job: Job, index: int | None, held: Mapping[int, Pod]) -> Pod:
-    """Return the pod to create. `held` maps indexes to the failed pods that are replaced."""
+def pod_of(job: Job, index: int | None, pods_by_index: Mapping[int, Pod]) -> Pod:
+    """Return the pod to create. `pods_by_index` maps indexes to the failed pods that are replaced."""
     template = job.spec.template
     if index is None:
         return pod_from(template, job, finalizers=[TRACKING])
     index_entry = {COMPLETION_INDEX: str(index)}
-    counts = _failure_counts(job, held.get(index)) if has_limit_per_index(job) else {}
+    counts = _failure_counts(job, pods_by_index.get(index)) if has_limit_per_index(job) else {}
     return pod_from(
         template,
         job,
@@ -123,9 +123,9 @@ class PodChanges:
         effect = PodChangeResult(len(view.active), view.terminating, view.ready)
         pods = view.active
 
-        async def delete(at: int) -> None:
-            await self._delete(pods[at], view.job)
-            effect.record_removal([pods[at]])
+        async def delete(index: int) -> None:
+            await self._delete(pods[index], view.job)
+            effect.record_removal([pods[index]])
 
         effect.error = await run_concurrently(len(pods), delete)
         return effect
@@ -134,9 +134,9 @@ class PodChanges:
         """Remove the tracking finalizers. Return the UIDs of the pods that no longer have one, and the first error."""
         released: set[str] = set()
 
-        async def remove_finalizer(at: int) -> None:
-            await self._release(pods[at])
-            released.add(pods[at].metadata.uid)
+        async def remove_finalizer(index: int) -> None:
+            await self._release(pods[index])
+            released.add(pods[index].metadata.uid)
 
         error = await run_concurrently(len(pods), remove_finalizer)
         return released, error
@@ -166,8 +166,8 @@ class PodChanges:
         owner = job.metadata.uid
         self._expectations.expect(owner, deletions=[pod.metadata.uid for pod in pods])
 
-        async def remove(at: int) -> None:
-            pod = pods[at]
+        async def remove(index: int) -> None:
+            pod = pods[index]
             try:
                 await self._release(pod)
                 await self._control.delete(pod, job)
@@ -184,8 +184,8 @@ class PodChanges:
         job = view.job
         self._expectations.expect(job.metadata.uid, creations=len(indexes))
 
-        async def create(at: int) -> None:
-            await self._control.create_pod(pod_of(job, indexes[at], view.held), job)
+        async def create(index: int) -> None:
+            await self._control.create_pod(pod_of(job, indexes[index], view.held), job)
 
         outcome = await slow_start(len(indexes), FIRST, create)
         effect.active += outcome.successes

@@ -92,7 +92,7 @@ Span = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class CompletionIndexes:
     spans: tuple[Span, ...] = ()
-    """Pairs of first and last index, ascending, with a gap between neighbours."""
+    """Pairs of first and last index, ascending, with a gap between neighbors."""
 
     @classmethod
     def from_indexes(cls, indexes: Iterable[int]) -> "CompletionIndexes":
@@ -185,11 +185,11 @@ class JobFailures:
         return _wait_s(self.count, self.last, now)
 
 
-def update_failures(known: JobFailures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> JobFailures:
+def update_failures(previous: JobFailures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> JobFailures:
     """Return the failures updated with the pods that have finished since."""
     times = sorted(finish_time(pod) for pod in failed)
     if not succeeded:
-        return JobFailures(known.count + len(times), times[-1]) if times else known
+        return JobFailures(previous.count + len(times), times[-1]) if times else previous
     success = max(finish_time(pod) for pod in succeeded)
     later = [time for time in times if time > success]
     return JobFailures(len(later), later[-1]) if later else JobFailures()

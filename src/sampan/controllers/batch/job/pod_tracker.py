@@ -32,12 +32,12 @@ class CountedPods:
 def record_pods_to_count(view: JobView, finished: JobCondition | None, status: JobStatus) -> CountedPods:
     """Record in the status the pods to be counted. `finished` is the condition that decides the outcome, or None."""
     uncounted, new_indexes, batch = ensure_uncounted_pods(status), set[int](), CountedPods([], False)
-    known = {*uncounted.succeeded, *uncounted.failed}
+    recorded_uids = {*uncounted.succeeded, *uncounted.failed}
     for pod in _sort_tracked_pods(view):
         if not _may_release(view, pod, finished):
             continue
         batch.release.append(pod)
-        if pod.metadata.uid not in known:
+        if pod.metadata.uid not in recorded_uids:
             _record_pod(view, pod, finished, uncounted, new_indexes)
         if len(new_indexes) + len(uncounted.succeeded) + len(uncounted.failed) >= MAX_UNCOUNTED_PODS:
             batch.is_full = True
@@ -96,8 +96,8 @@ def _may_release(view: JobView, pod: Pod, finished: JobCondition | None) -> bool
     if not has_failed(pod, job):
         return False
     index = completion_index(pod) if has_limit_per_index(job) else None
-    held = None if index is None else view.held.get(index)
-    return held is None or held.metadata.uid != pod.metadata.uid
+    owned_pod = None if index is None else view.held.get(index)
+    return owned_pod is None or owned_pod.metadata.uid != pod.metadata.uid
 
 
 def _counts_as_failed(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:

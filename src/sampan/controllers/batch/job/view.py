@@ -91,9 +91,9 @@ def indexes_of(pods: Sequence[Pod]) -> CompletionIndexes:
     return CompletionIndexes.from_indexes(index for pod in pods if (index := completion_index(pod)) is not None)
 
 
-def _select_unlisted(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
-    """Return the pods for which `fits` returns true and whose UIDs are not in `known`."""
-    uids = set(known)
+def _select_unlisted(pods: Sequence[Pod], listed_uids: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
+    """Return the pods for which `fits` returns true and whose UIDs are not in `listed_uids`."""
+    uids = set(listed_uids)
     return [pod for pod in pods if pod.metadata.uid not in uids and fits(pod)]
 
 

@@ -78,7 +78,7 @@ class DaemonSetController:
         owners = OwnerIndex(owners=self._sets, kind="DaemonSet", selector=_selector)
         self.watches = (
             Watch(resource_of(DaemonSet), lambda daemon_set: (key_of(daemon_set),)),
-            Watch(resource_of(ControllerRevision), RevisionKeys(owners=owners, known=revisions).keys),
+            Watch(resource_of(ControllerRevision), RevisionKeys(owners=owners, field_sets=revisions).keys),
             Watch(resource_of(Pod), owners.keys),
             Watch(resource_of(Node), self._placements.keys),
         )
@@ -168,8 +168,8 @@ class DaemonSetController:
         daemon_set = view.daemon_set
         template = daemon_template(daemon_set, view.hash)
 
-        async def create(at: int) -> None:
-            spec = pin_to_node(template.spec, nodes[at])
+        async def create(index: int) -> None:
+            spec = pin_to_node(template.spec, nodes[index])
             await self._pod_control.create(template, daemon_set.metadata.namespace, daemon_set, spec=spec)
 
         outcome = await slow_start(len(nodes), FIRST, create)
@@ -177,11 +177,11 @@ class DaemonSetController:
         return None if outcome.error is None or is_namespace_terminating(outcome.error) else outcome.error
 
     async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> Exception | None:
-        async def delete(at: int) -> None:
+        async def delete(index: int) -> None:
             try:
-                await self._pod_control.delete(pods[at], daemon_set)
+                await self._pod_control.delete(pods[index], daemon_set)
             except Exception as error:
-                self._expectations.drop_deletion(daemon_set.metadata.uid, pods[at].metadata.uid)
+                self._expectations.drop_deletion(daemon_set.metadata.uid, pods[index].metadata.uid)
                 if not isinstance(error, errors.NotFound):
                     raise
 
@@ -195,10 +195,10 @@ class DaemonSetController:
                 self._writes.record_write(await self._client.update_status(replace(daemon_set, status=status)))
             except errors.NotFound:
                 return None
-        if not (least := daemon_set.spec.minReadySeconds):
+        if not (minimum := daemon_set.spec.minReadySeconds):
             return None
         pods = (pod for on_node in view.pods.values() for pod in on_node)
-        return min_delay(*(available_in_s(pod, least, view.now) for pod in pods))
+        return min_delay(*(available_in_s(pod, minimum, view.now) for pod in pods))
 
 
 def _failure_key(view: DaemonSetView, node: str) -> str:

@@ -58,8 +58,8 @@ class RevisionKeys:
     it.
     """
 
-    def __init__(self, *, owners: OwnerIndex[DaemonSet], known: Lister[ControllerRevision]) -> None:
-        self._owners, self._known = owners, known
+    def __init__(self, *, owners: OwnerIndex[DaemonSet], field_sets: Lister[ControllerRevision]) -> None:
+        self._owners, self._known = owners, field_sets
         self._observed: set[str] = set()
 
     def keys(self, revision: ControllerRevision) -> Iterable[NamespacedName]:
@@ -88,10 +88,10 @@ class DaemonHistory:
         number = revisions.next_number(old)
         if not current:
             return DaemonSetRevisions(await self._record(daemon_set, number), old)
-        kept = await self._deduplicate(current, pods)
-        if kept.revision < number:
-            kept = await self._history.renumber(kept, number)
-        return DaemonSetRevisions(kept, old)
+        remaining_revision = await self._deduplicate(current, pods)
+        if remaining_revision.revision < number:
+            remaining_revision = await self._history.renumber(remaining_revision, number)
+        return DaemonSetRevisions(remaining_revision, old)
 
     async def truncate(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision], pods: Sequence[Pod]) -> None:
         limit = daemon_set.spec.revisionHistoryLimit
@@ -109,17 +109,17 @@ class DaemonHistory:
 
     async def _deduplicate(self, current: Sequence[ControllerRevision], pods: Sequence[Pod]) -> ControllerRevision:
         """Return the newest of several equal revisions, after relabeling the pods of the others and deleting those."""
-        kept, others = current[-1], current[:-1]
+        remaining_revision, others = current[-1], current[:-1]
         if others:
             hash, dropped = (
-                kept.metadata.labels[HASH_LABEL],
+                remaining_revision.metadata.labels[HASH_LABEL],
                 {revision.metadata.labels[HASH_LABEL] for revision in others},
             )
             for pod in pods:
                 if pod.metadata.labels.get(HASH_LABEL) in dropped:
                     await self._relabel(pod, hash)
             await self._history.delete(others)
-        return kept
+        return remaining_revision
 
     async def _relabel(self, pod: Pod, hash: str) -> None:
         patch: dict[str, Any] = {"metadata": {"labels": {HASH_LABEL: hash}}}

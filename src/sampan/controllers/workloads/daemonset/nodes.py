@@ -51,14 +51,14 @@ def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
 
 
 def _put(tolerations: list[Toleration], new: Toleration) -> None:
-    for at, toleration in enumerate(tolerations):
+    for index, toleration in enumerate(tolerations):
         if (toleration.key, toleration.effect, toleration.operator, toleration.value) == (
             new.key,
             new.effect,
             new.operator,
             new.value,
         ):
-            tolerations[at] = new
+            tolerations[index] = new
             return
     tolerations.append(new)
 

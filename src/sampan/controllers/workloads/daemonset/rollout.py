@@ -80,10 +80,10 @@ def plan_rolling_update(view: DaemonSetView) -> DaemonPodChanges:
     if view.is_all_updated():
         return DaemonPodChanges()
     desired = view.count_desired()
-    most_surge, most_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
-    if most_surge == 0:
-        return _replace(view, most_unavailable or (1 if desired else 0))
-    return _SurgePlanner(view, most_surge, desired).changes()
+    max_surge, max_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
+    if max_surge == 0:
+        return _replace(view, max_unavailable or (1 if desired else 0))
+    return _SurgePlanner(view, max_surge, desired).changes()
 
 
 def find_new_and_old_pods(view: DaemonSetView, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
@@ -116,7 +116,7 @@ def _pods_by_node(view: DaemonSetView) -> dict[str, Sequence[Pod]]:
     return dict(sorted(pods.items()))
 
 
-def _replace(view: DaemonSetView, most_unavailable: int) -> DaemonPodChanges:
+def _replace(view: DaemonSetView, max_unavailable: int) -> DaemonPodChanges:
     down, replaced, waiting = 0, [], []
     for pods in _pods_by_node(view).values():
         pair = find_new_and_old_pods(view, pods)
@@ -130,12 +130,12 @@ def _replace(view: DaemonSetView, most_unavailable: int) -> DaemonPodChanges:
             down += 1
         elif old is not None:
             waiting.append(old)
-    return DaemonPodChanges(pods=replaced + waiting[: max(most_unavailable - down, 0)])
+    return DaemonPodChanges(pods=replaced + waiting[: max(max_unavailable - down, 0)])
 
 
 class _SurgePlanner:
-    def __init__(self, view: DaemonSetView, most: int, desired: int) -> None:
-        self._view, self._most, self._desired = view, most, desired
+    def __init__(self, view: DaemonSetView, maximum: int, desired: int) -> None:
+        self._view, self._maximum, self._desired = view, maximum, desired
         self._nodes: dict[str, Node] = {node.metadata.name: node for node in view.nodes}
         self._surges = self._available = 0
         self._replaced: list[Pod] = []
@@ -153,7 +153,7 @@ class _SurgePlanner:
                 self._classify(node, *pair)
         # Available pods on ineligible nodes are deleted only if enough pods are available elsewhere.
         spare = max(self._available - self._desired, 0)
-        surge_budget = max(self._most - self._surges, 0)
+        surge_budget = max(self._maximum - self._surges, 0)
         return DaemonPodChanges(
             nodes=self._allowed + self._candidates[:surge_budget], pods=self._replaced + self._unwanted[:spare]
         )

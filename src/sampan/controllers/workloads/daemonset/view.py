@@ -119,6 +119,8 @@ def _count(status: DaemonSetStatus, view: DaemonSetView, pod: Pod) -> None:
     status.updatedNumberScheduled += view.is_updated(pod)
 
 
-def is_status_changed(status: DaemonSetStatus, known: DaemonSetStatus, generation: int) -> bool:
-    same_age = replace(status, observedGeneration=known.observedGeneration)
-    return same_age != known or (known.observedGeneration < generation and status.observedGeneration == generation)
+def is_status_changed(status: DaemonSetStatus, old_status: DaemonSetStatus, generation: int) -> bool:
+    same_age = replace(status, observedGeneration=old_status.observedGeneration)
+    return same_age != old_status or (
+        old_status.observedGeneration < generation and status.observedGeneration == generation
+    )

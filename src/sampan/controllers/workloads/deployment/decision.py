@@ -247,12 +247,12 @@ def _with_status(deployment: Deployment, status: DeploymentStatus) -> Deployment
 
 def surplus(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
     """Return the old ReplicaSets above the history limit, lowest revision first, except those with pods."""
-    kept = revision_history_limit(deployment)
-    if kept is None:
+    history_limit = revision_history_limit(deployment)
+    if history_limit is None:
         return []
     alive = [rs for rs in old if rs.metadata.deletionTimestamp is None]
     alive.sort(key=lambda rs: (revision_of(rs), age_key(rs)))
-    return [rs for rs in alive[: max(len(alive) - kept, 0)] if _is_empty(rs)]
+    return [rs for rs in alive[: max(len(alive) - history_limit, 0)] if _is_empty(rs)]
 
 
 def _is_empty(rs: ReplicaSet) -> bool:

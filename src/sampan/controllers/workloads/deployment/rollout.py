@@ -106,8 +106,8 @@ def new_replica_count(deployment: Deployment, present: int, all_sizes: int) -> i
     count = desired_replicas(deployment)
     if not is_rolling(deployment):
         return count
-    room = max_replicas(deployment) - all_sizes
-    return present + min(room, count - present) if room > 0 else present
+    spare_count = max_replicas(deployment) - all_sizes
+    return present + min(spare_count, count - present) if spare_count > 0 else present
 
 
 def plan_rolling_update(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
@@ -123,13 +123,13 @@ def plan_rolling_update(deployment: Deployment, sets: ReplicaSets) -> Sequence[R
 
 def _scale_down_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
     """Return the old ReplicaSets scaled down within maxUnavailable, removing unavailable pods first."""
-    least = desired_replicas(deployment) - max_unavailable(deployment)
+    minimum = desired_replicas(deployment) - max_unavailable(deployment)
     waiting = size(new) - new.status.availableReplicas
-    removable = total_replicas([*old, new]) - least - waiting
+    removable = total_replicas([*old, new]) - minimum - waiting
     if not old or removable <= 0:
         return ()
     targets = _remove_unhealthy(old, removable)
-    spare = total_available([*old, new]) - least
+    spare = total_available([*old, new]) - minimum
     targets = _remove_spare(targets, spare)
     return [
         resize_replica_set(rs, target, deployment)

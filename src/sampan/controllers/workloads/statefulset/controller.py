@@ -200,7 +200,7 @@ async def _carry_out_parts(
 async def _run_in_batches(
     part: Sequence[ReplicaStep], carry_out: Callable[[ReplicaStep], Awaitable[None]]
 ) -> Exception | None:
-    return (await slow_start(len(part), FIRST, lambda at: carry_out(part[at]))).error
+    return (await slow_start(len(part), FIRST, lambda index: carry_out(part[index]))).error
 
 
 async def _run_one_by_one(
@@ -220,8 +220,8 @@ def _failure_key(sset: StatefulSet, pod: str) -> str:
 
 def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: float) -> float | None:
     """Return the seconds until the next ready pod becomes available."""
-    least = sset.spec.minReadySeconds
-    if not least or status.readyReplicas == status.availableReplicas:
+    minimum = sset.spec.minReadySeconds
+    if not minimum or status.readyReplicas == status.availableReplicas:
         return None
-    waits = [wait_s for pod in pods if (wait_s := available_in_s(pod, least, now)) is not None]
-    return min(waits, default=float(least))
+    waits = [wait_s for pod in pods if (wait_s := available_in_s(pod, minimum, now)) is not None]
+    return min(waits, default=float(minimum))

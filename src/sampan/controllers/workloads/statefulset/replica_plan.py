@@ -186,8 +186,8 @@ class _ReplicaPlanner:
         strategy = self.sset.spec.updateStrategy
         if strategy.type == ON_DELETE:
             return None
-        least = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
-        for ordinal in reversed(self.desired_ordinals[least:]):
+        minimum = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
+        for ordinal in reversed(self.desired_ordinals[minimum:]):
             pod = self.by_ordinal.get(ordinal)
             if pod is None:
                 return None  # The missing pod is about to be created.
@@ -295,10 +295,10 @@ def complete_rolling_update(sset: StatefulSet, status: StatefulSetStatus) -> Non
         status.currentRevision = status.updateRevision
 
 
-def is_status_changed(status: StatefulSetStatus, known: StatefulSetStatus) -> bool:
-    return status.observedGeneration > known.observedGeneration or _select_reported_fields(
+def is_status_changed(status: StatefulSetStatus, old_status: StatefulSetStatus) -> bool:
+    return status.observedGeneration > old_status.observedGeneration or _select_reported_fields(
         status
-    ) != _select_reported_fields(known)
+    ) != _select_reported_fields(old_status)
 
 
 def _select_reported_fields(status: StatefulSetStatus) -> tuple[object, ...]:

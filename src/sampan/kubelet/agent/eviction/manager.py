@@ -101,7 +101,9 @@ class EvictionManager:
     def types(self) -> list[str]:
         """Pressure conditions of the node, which persist for the pressure transition period after the last shortage."""
         now = self._clock.monotonic()
-        return sorted(type for type, at in self._last.items() if now - at < self._config.pressure_transition_s)
+        return sorted(
+            type for type, position in self._last.items() if now - position < self._config.pressure_transition_s
+        )
 
     def conditions(self) -> dict[str, ConditionValue]:
         return rules.conditions(self.types)
@@ -198,8 +200,8 @@ class EvictionManager:
         return not any(rules.shortage(threshold, observed, with_reclaim=True) for threshold in self._thresholds)
 
     def _soft_grace_s(self, pod: Pod) -> float:
-        most, own = self._config.eviction_max_pod_grace_s, pod.spec.terminationGracePeriodSeconds
-        return float(most if own is None else min(most, own))
+        maximum, own = self._config.eviction_max_pod_grace_s, pod.spec.terminationGracePeriodSeconds
+        return float(maximum if own is None else min(maximum, own))
 
     async def _volume_usage(self, pod: Pod) -> list[ContainerUsage]:
         """Return the disk usage of those volumes of the pod that are on the node's disk."""
@@ -220,11 +222,11 @@ def observe_machine(root: Path, images: Path | None = None) -> dict[str, SignalO
     directory of images and containers if it is a different one.
     """
     memory = _read_meminfo()
-    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    maximum = int(Path("/proc/sys/kernel/pid_max").read_text())
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     observations = {
         "memory.available": SignalObservation(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
-        "pid.available": SignalObservation(most - running, most),
+        "pid.available": SignalObservation(maximum - running, maximum),
     }
     for name, path in (("nodefs", root), ("imagefs", images if images is not None and images.exists() else root)):
         disk = os.statvfs(path)

@@ -98,8 +98,8 @@ def shortage(
     if now is None:
         return None
     limit = threshold_value(threshold.limit, now.capacity)
-    least = limit + (threshold_value(threshold.reclaim, now.capacity) if with_reclaim and threshold.reclaim else 0)
-    if limit <= 0 or now.available >= least:
+    minimum = limit + (threshold_value(threshold.reclaim, now.capacity) if with_reclaim and threshold.reclaim else 0)
+    if limit <= 0 or now.available >= minimum:
         return None
     return SignalShortage(threshold.signal, limit, now.available, threshold.is_hard)
 
@@ -212,8 +212,8 @@ def _containers_over_request(
     return [row for row in rows if row[2] < row[1]]
 
 
-def _excess_text(what: str, name: str, amount: Quantity, request: Quantity, resource: str) -> str:
-    return f"{what} {name} was using {amount}, request is {request}, has larger consumption of {resource}. "
+def _excess_text(subject: str, name: str, amount: Quantity, request: Quantity, resource: str) -> str:
+    return f"{subject} {name} was using {amount}, request is {request}, has larger consumption of {resource}. "
 
 
 def _bytes(amount: int) -> Quantity:
@@ -241,9 +241,9 @@ def storage_excess(pod: Pod, usages: Sequence[ContainerUsage], volumes: Sequence
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
     own = {item.name: item.resources.limits.get(STORAGE) for item in pod.spec.containers or ()}
     for usage in usages:
-        most = own.get(usage.name)
-        if most is not None and _written_bytes(usage) > parse(most).value() > 0:
-            quoted = gotext.quote(str(parse(most)))
+        maximum = own.get(usage.name)
+        if maximum is not None and _written_bytes(usage) > parse(maximum).value() > 0:
+            quoted = gotext.quote(str(parse(maximum)))
             return f"Container {usage.name} exceeded its local ephemeral storage limit {quoted}. "
     return None
 

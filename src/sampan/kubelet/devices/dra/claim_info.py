@@ -46,15 +46,15 @@ def _pod_claim(pod: Pod, claim: PodResourceClaim) -> PodClaim | None:
     for status in pod.status.resourceClaimStatuses:
         if status.name == claim.name:
             return PodClaim(status.resourceClaimName, True) if status.resourceClaimName else None
-    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    raise ClaimNotPrepared(f'pod "{where}": ResourceClaim not created yet')
+    pod_name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    raise ClaimNotPrepared(f'pod "{pod_name}": ResourceClaim not created yet')
 
 
 def check_claim(pod: Pod, pod_claim: PodClaim, claim: ResourceClaim) -> None:
     meta = claim.metadata
     if pod_claim.is_from_template and not is_controlled_by(claim, pod):
-        where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
-        raise ClaimNotPrepared(f"ResourceClaim {where} (pod is not owner)")
+        mismatch = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
+        raise ClaimNotPrepared(f"ResourceClaim {mismatch} (pod is not owner)")
     if not is_reserved_for(claim, pod):
         message = f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use ResourceClaim"
         raise ClaimNotPrepared(f"{message} {pod_claim.name} ({meta.uid})")

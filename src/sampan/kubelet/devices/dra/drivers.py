@@ -62,9 +62,9 @@ class DraDriver(NamedTuple):
         response = await self._call("Unprepare", claims)
         return dict(response.claims)
 
-    async def _call(self, what: str, claims: Sequence[ClaimRef]) -> Message:
+    async def _call(self, method: str, claims: Sequence[ClaimRef]) -> Message:
         schema = proto(self.service)
-        name = f"Node{what}Resources"
+        name = f"Node{method}Resources"
         named = [schema.Claim(namespace=claim.namespace, uid=claim.uid, name=claim.name) for claim in claims]
         request = getattr(schema, f"{name}Request")(claims=named)
         return await calls.call(self.endpoint, schema, "DRAPlugin", name, request, timeout_s=_TIMEOUT_S)

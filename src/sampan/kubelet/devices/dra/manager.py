@@ -80,7 +80,7 @@ class DraManager:
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if self._group is None:
-            raise PluginError("the kubelet has not started its plug-in manager yet")
+            raise PluginError("the kubelet has not started its plugin manager yet")
         self._drivers.add(DraDriver(name, endpoint, select_service(name, endpoint, versions)))
         self._slice_cleaner.cancel_deletion(name)
         self._watching[name, endpoint] = self._group.create_task(self._watch(name, endpoint))
@@ -285,14 +285,14 @@ def _ref(info: ClaimInfo) -> ClaimRef:
     return ClaimRef(info.Namespace, info.ClaimUID, info.ClaimName)
 
 
-def _check_responses(what: str, infos: Mapping[str, ClaimInfo], responses: Mapping[str, Message]) -> None:
+def _check_responses(method: str, infos: Mapping[str, ClaimInfo], responses: Mapping[str, Message]) -> None:
     for uid, response in responses.items():
         if uid not in infos:
-            raise ClaimNotPrepared(f"{what} returned result for unknown claim UID {uid}")
+            raise ClaimNotPrepared(f"{method} returned result for unknown claim UID {uid}")
         if response.error:
-            raise ClaimNotPrepared(f"{what} failed for ResourceClaim {infos[uid].ClaimName}: {response.error}")
+            raise ClaimNotPrepared(f"{method} failed for ResourceClaim {infos[uid].ClaimName}: {response.error}")
     if skipped := len(infos) - len(responses):
-        raise ClaimNotPrepared(f"{what} skipped {skipped} ResourceClaims")
+        raise ClaimNotPrepared(f"{method} skipped {skipped} ResourceClaims")
 
 
 def _device(device: Message) -> PreparedDevice:

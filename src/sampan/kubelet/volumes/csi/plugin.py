@@ -308,17 +308,17 @@ class CsiPlugin(VolumePluginBase):
         namespace = getattr(ref, "namespace", "") or spec.pod.metadata.namespace
         return await self._secret_data(namespace, ref.name, "NodePublishSecretRef") if ref is not None else {}
 
-    async def _secrets(self, ref: Any, what: str) -> dict[str, str]:
-        return await self._secret_data(ref.namespace, ref.name, what) if ref is not None else {}
+    async def _secrets(self, ref: Any, purpose: str) -> dict[str, str]:
+        return await self._secret_data(ref.namespace, ref.name, purpose) if ref is not None else {}
 
-    async def _secret_data(self, namespace: str, name: str, what: str) -> dict[str, str]:
+    async def _secret_data(self, namespace: str, name: str, purpose: str) -> dict[str, str]:
         try:
             secret = await self._host.client.for_kind(Secret).get(name, namespace)
         except (errors.ApiError, ConnectionFailed) as error:
             why = (
                 f"kubernetes.io/csi: failed to find the secret {name} in the namespace {namespace} with error: {error}"
             )
-            raise VolumeOperationError(f"fetching {what} {namespace}/{name} failed: {why}") from error
+            raise VolumeOperationError(f"fetching {purpose} {namespace}/{name} failed: {why}") from error
         return {key: value.decode("utf-8", "surrogateescape") for key, value in secret.data.items()}
 
     async def _info(self, driver: str) -> CSIDriver | None:

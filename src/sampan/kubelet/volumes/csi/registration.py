@@ -81,7 +81,7 @@ def validation_error(name: str, versions: Sequence[str]) -> str:
 IDS = "csi.volume.kubernetes.io/nodeid"
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _MIGRATED_PLUGINS = ("aws-ebs", "azure-disk", "azure-file", "cinder", "gce-pd", "portworx-volume", "vsphere-volume")
-"""In-tree plug-ins that CSI migration has replaced."""
+"""In-tree plugins that CSI migration has replaced."""
 _MAX_VOLUMES = (1 << 31) - 1
 _ATTEMPTS = 5
 
@@ -172,8 +172,8 @@ def node_metadata_patch(node: Node, driver: str, info: NodeInfo | None) -> Mappi
         labels = _find_new_labels(node, info.topology)
     metadata: dict[str, object] = {}
     if desired != ids:
-        kept = json.encode(dict(sorted(desired.items()))).decode() if desired else None
-        metadata["annotations"] = {IDS: kept}
+        drivers_text = json.encode(dict(sorted(desired.items()))).decode() if desired else None
+        metadata["annotations"] = {IDS: drivers_text}
     if labels:
         metadata["labels"] = labels
     return metadata

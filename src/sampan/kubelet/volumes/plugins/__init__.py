@@ -1,3 +1,3 @@
-"""Volume plug-ins, one module each (`pkg/volume/*`); `plugin_table` lists them. Their interface is
+"""Volume plugins, one module each (`pkg/volume/*`); `plugin_table` lists them. Their interface is
 `sampan.kubelet.volumes.contract`.
 """

@@ -114,7 +114,7 @@ def raise_errors(messages: Sequence[str]) -> None:
 
 
 class FilesPlugin(VolumePluginBase):
-    """Base class of plug-ins whose volumes contain generated files. Subclasses provide a name and a payload. The files
+    """Base class of plugins whose volumes contain generated files. Subclasses provide a name and a payload. The files
     are replaced atomically and are read-only for the pod.
     """
 

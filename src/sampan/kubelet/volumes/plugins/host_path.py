@@ -61,11 +61,11 @@ def _make_directory(path: Path, mode: int) -> None:
         if path.is_dir():
             return
         raise
-    held = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        os.fchmod(held, mode)
+        os.fchmod(descriptor, mode)
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def check(path: Path, type: str, mode: int = 0o755) -> None:

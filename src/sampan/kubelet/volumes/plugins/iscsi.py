@@ -185,10 +185,10 @@ def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Comman
     return [*commands, [*node, "--login"], [*node[:-2], "-o", "update", "-n", "node.startup", "-v", "manual"]]
 
 
-def _chap(what: Command, prefix: str, secret: Mapping[str, str]) -> list[Command]:
+def _chap(command: Command, prefix: str, secret: Mapping[str, str]) -> list[Command]:
     pairs = [(f"{prefix}.authmethod", "CHAP")]
     pairs += [(name, secret[name]) for name in (f"{prefix}.{key}" for key in _DISCOVERY_KEYS) if secret.get(name)]
-    return [[*what, "-o", "update", "-n", name, "-v", value] for name, value in pairs]
+    return [[*command, "-o", "update", "-n", name, "-v", value] for name, value in pairs]
 
 
 def logout(portal: str, iqn: str, interface: str) -> list[Command]:
@@ -226,5 +226,5 @@ def _portals(source: Source) -> list[str]:
 
 def _portal_and_iqn(name: str) -> tuple[str, str]:
     """Parse the name of the directory at which the disk is mounted."""
-    portal, _, rest = name.partition("-")
-    return portal, rest.rpartition("-lun-")[0]
+    portal, _, remainder = name.partition("-")
+    return portal, remainder.rpartition("-lun-")[0]

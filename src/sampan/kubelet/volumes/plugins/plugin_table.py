@@ -1,4 +1,4 @@
-"""The list of all volume plug-ins, and the errors for volumes that this kubelet does not support."""
+"""The list of all volume plugins, and the errors for volumes that this kubelet does not support."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def make_no_plugin_error(spec: VolumeSpec) -> VolumeOperationError:
     """
     source = spec.volume if spec.persistent is None else spec.source
     names = [name for name in source.__struct_fields__ if name not in _NO_SOURCES and getattr(source, name) is not None]
-    what = f" for {names[0]}: use its CSI driver" if names else ""
-    return VolumeOperationError(f"no volume plugin matched{what}", step="MountVolume.FindPluginBySpec failed")
+    plugin_text = f" for {names[0]}: use its CSI driver" if names else ""
+    return VolumeOperationError(f"no volume plugin matched{plugin_text}", step="MountVolume.FindPluginBySpec failed")
 
 
 _NO_SOURCES = {
@@ -73,7 +73,7 @@ class VolumePlugins:
         self._by_name = {plugin.name: plugin for plugin in self._all}
 
     def find_plugin_by_spec(self, spec: VolumeSpec) -> NodeVolumePlugin:
-        """Return the plug-in for the volume. Raise VolumeOperationError if there is none."""
+        """Return the plugin for the volume. Raise VolumeOperationError if there is none."""
         for plugin in self._all:
             if plugin.supports(spec):
                 return plugin

@@ -320,15 +320,17 @@ class Checker:
         shown = self._format_type(actual)
         return self._fail(node.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
 
-    def _join(self, known: Type | None, other: Type, offset: int) -> Type:
+    def _join(self, joined_type: Type | None, other: Type, offset: int) -> Type:
         """Return the common type of the previous elements of a list or map literal and one more element."""
-        if known is None:
+        if joined_type is None:
             return other
-        if self._try_assign(known, other):
-            return most_general(self._types.find(known), self._types.find(other))
+        if self._try_assign(joined_type, other):
+            return most_general(self._types.find(joined_type), self._types.find(other))
         if not self._is_homogeneous:
             return DYN
-        return self._fail(offset, f"expected type '{self._format_type(known)}' but found '{self._format_type(other)}'")
+        return self._fail(
+            offset, f"expected type '{self._format_type(joined_type)}' but found '{self._format_type(other)}'"
+        )
 
     def _struct(self, node: StructNode) -> Type:
         for value in node.values:

@@ -127,9 +127,9 @@ class CostEstimator:
 
     def size(self, node: ExpressionNode) -> Range | None:
         """Return the size of the value: characters, bytes, elements or entries; 1 for scalars."""
-        known = self._sizes.get(id(node))
-        if known is not None:
-            return known
+        estimate = self._sizes.get(id(node))
+        if estimate is not None:
+            return estimate
         if isinstance(node, Literal):
             return fixed_range(len(node.value)) if isinstance(node.value, str | bytes) else UNIT
         if isinstance(node, ListNode):
@@ -172,9 +172,9 @@ class CostEstimator:
         return local.path if local is not None else self._paths.get(id(node))
 
     def _entry_sizes(self, node: ExpressionNode) -> EntrySizes | None:
-        known = self._entries.get(id(node))
-        if known is not None:
-            return known
+        sizes = self._entries.get(id(node))
+        if sizes is not None:
+            return sizes
         local = self._local(node)
         return local.entries if local is not None else None
 
@@ -458,11 +458,11 @@ _COSTS: Final[Mapping[str, Callable[[CostEstimator, Any], Range]]] = {
 # -- estimates that several libraries use
 
 
-def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = False) -> Callable[..., CallEstimate]:
+def traverse(factor: float = STRING_FACTOR, *, index: int = 0, keeps_size: bool = False) -> Callable[..., CallEstimate]:
     """Return the estimate of a traversal of one argument, whose size may also be that of the result."""
 
     def estimate(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
-        size = operands[at].size
+        size = operands[index].size
         return CallEstimate(size.scale(factor), size if keeps_size else None)
 
     return estimate

@@ -54,8 +54,8 @@ def charge_traversal(frame: Frame, value: Any) -> None:
     charge(frame, _traversal_cost(value, {}))
 
 
-def _traversal_cost(value: Any, known: dict[int, int]) -> int:
-    """Return the cost of a traversal. `known` has the costs of lists and maps by identity: an expression of a few lines
+def _traversal_cost(value: Any, costs: dict[int, int]) -> int:
+    """Return the cost of a traversal. `costs` has the costs of lists and maps by identity: an expression of a few lines
     can build a list in which one inner list occurs a billion times."""
     if isinstance(value, _TEXTS):
         return len(value) // 10
@@ -65,13 +65,13 @@ def _traversal_cost(value: Any, known: dict[int, int]) -> int:
         parts = [value, value.values()]
     else:
         return 1
-    cost = known.get(id(value))
+    cost = costs.get(id(value))
     if cost is None:
-        cost = known[id(value)] = sum(_elements_cost(part, known) for part in parts)
+        cost = costs[id(value)] = sum(_elements_cost(part, costs) for part in parts)
     return cost
 
 
-def _elements_cost(values: Iterable[Any], known: dict[int, int]) -> int:
+def _elements_cost(values: Iterable[Any], costs: dict[int, int]) -> int:
     total = free = 0
     for element in values:
         if isinstance(element, _TEXTS):
@@ -79,7 +79,7 @@ def _elements_cost(values: Iterable[Any], known: dict[int, int]) -> int:
             free += not cost
             total += cost
         else:
-            total += 1 + (_traversal_cost(element, known) if is_list(element) or is_map(element) else 0)
+            total += 1 + (_traversal_cost(element, costs) if is_list(element) or is_map(element) else 0)
     return total + free // 10
 
 
@@ -110,7 +110,9 @@ def _index_of(frame: Frame, values: Sequence[Any], element: Any) -> int:
 def _last_index_of(frame: Frame, values: Sequence[Any], element: Any) -> int:
     charge_traversal(frame, values)
     last = len(values) - 1
-    return next((last - at for at, value in enumerate(reversed(values)) if operators.equals(frame, value, element)), -1)
+    return next(
+        (last - index for index, value in enumerate(reversed(values)) if operators.equals(frame, value, element)), -1
+    )
 
 
 def _range(frame: Frame, count: int) -> list[int]:

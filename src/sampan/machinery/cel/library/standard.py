@@ -82,8 +82,8 @@ def _inequality(frame: Frame, left: Any, right: Any) -> bool:
 
 
 def _estimate_comparison(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
-    most = min(operands[0].size.max, operands[1].size.max)
-    return CallEstimate(Range(1 if most else 0, most).scale(STRING_FACTOR))
+    maximum = min(operands[0].size.max, operands[1].size.max)
+    return CallEstimate(Range(1 if maximum else 0, maximum).scale(STRING_FACTOR))
 
 
 _UNIT_EQUALITY: Final = frozenset(
@@ -281,10 +281,10 @@ LIBRARY = Library(
             )
         ],
         "startsWith": [
-            method(STRING, STRING, result=BOOL, run=str.startswith, cost=_target_length, estimate=traverse(at=1))
+            method(STRING, STRING, result=BOOL, run=str.startswith, cost=_target_length, estimate=traverse(index=1))
         ],
         "endsWith": [
-            method(STRING, STRING, result=BOOL, run=str.endswith, cost=_target_length, estimate=traverse(at=1))
+            method(STRING, STRING, result=BOOL, run=str.endswith, cost=_target_length, estimate=traverse(index=1))
         ],
         "matches": [
             method(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=match_pattern),

@@ -139,38 +139,40 @@ def _format(frame: Frame, template: str, args: Sequence[Any]) -> str:
     charge(frame, (len(template) + 9) // 10)
     charge_work(frame, 1)
     parts: list[str] = []
-    at = used = 0
-    while (mark := template.find("%", at)) >= 0:
-        parts.append(template[at:mark])
-        at = mark + 1
-        if template[at : at + 1] == "%":
+    position = used = 0
+    while (mark := template.find("%", position)) >= 0:
+        parts.append(template[position:mark])
+        position = mark + 1
+        if template[position : position + 1] == "%":
             parts.append("%")
-            at += 1
+            position += 1
             continue
-        precision, at = _precision(template, at)
-        if at >= len(template):
+        precision, position = _precision(template, position)
+        if position >= len(template):
             raise EvaluationError("unexpected end of string")
-        clause = _CLAUSES.get(template[at])
+        clause = _CLAUSES.get(template[position])
         if clause is None:
-            raise EvaluationError(f'could not parse formatting clause: unrecognized formatting clause "{template[at]}"')
-        at += 1
+            raise EvaluationError(
+                f'could not parse formatting clause: unrecognized formatting clause "{template[position]}"'
+            )
+        position += 1
         if used >= len(args):
             raise EvaluationError(f"index {used} out of range")
         text = clause(frame, args[used], precision)
         charge_work(frame, (len(text) + 9) // 10)
         parts.append(text)
         used += 1
-    parts.append(template[at:])
+    parts.append(template[position:])
     return "".join(parts)
 
 
-def _precision(template: str, at: int) -> tuple[int | None, int]:
-    if template[at : at + 1] != ".":
-        return None, at
-    end = at + 1
+def _precision(template: str, index: int) -> tuple[int | None, int]:
+    if template[index : index + 1] != ".":
+        return None, index
+    end = index + 1
     while end < len(template) and template[end] in "0123456789":
         end += 1
-    digits = template[at + 1 : end]
+    digits = template[index + 1 : end]
     if end >= len(template):
         raise EvaluationError("could not find end of precision specifier")
     if len(digits) > 4 or int(digits or "0") > _MAX_PRECISION:
@@ -310,9 +312,9 @@ def _estimate_replace(_: CostEstimator, operands: Sequence[Operand]) -> CallEsti
     """Estimate a replacement. The result is longest if the shortest parts are replaced by the longest text as often as
     possible."""
     size, old, new = (operand.size for operand in operands[:3])
-    most_count, kept_most = _replacements(size.max, old.min, new.max <= old.min)
-    least_count, kept_least = _replacements(size.min, old.max, old.max <= new.min)
-    result = Range(least_count, most_count).times(new).add(Range(kept_least, kept_most))
+    max_count, kept_most = _replacements(size.max, old.min, new.max <= old.min)
+    min_count, kept_least = _replacements(size.min, old.max, old.max <= new.min)
+    result = Range(min_count, max_count).times(new).add(Range(kept_least, kept_most))
     return CallEstimate(size.scale(2 * STRING_FACTOR), result)
 
 
@@ -327,11 +329,11 @@ def _replacements(size: int, old: int, keeps_size: bool) -> tuple[int, int]:
 
 def _estimate_split(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    most = size.max
+    maximum = size.max
     limit = operands[2].node if len(operands) > 2 else None
     if isinstance(limit, Literal) and type(limit.value) is int:
-        most = limit.value % (MAX_COST + 1)
-    return CallEstimate(size.scale(2 * STRING_FACTOR), Range(0, most))
+        maximum = limit.value % (MAX_COST + 1)
+    return CallEstimate(size.scale(2 * STRING_FACTOR), Range(0, maximum))
 
 
 def _estimate_join(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:

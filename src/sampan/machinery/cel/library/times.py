@@ -28,9 +28,9 @@ def _zone(name: str) -> tzinfo:
 
 def _part(read: Callable[[datetime], int]) -> list[Overload]:
     def run(moment: Timestamp, zone: str = "") -> int:
-        where = _zone(zone)
+        zone_info = _zone(zone)
         try:
-            return read(moment.datetime().astimezone(where))
+            return read(moment.datetime().astimezone(zone_info))
         except (OverflowError, ValueError):
             raise EvaluationError("timestamp out of range") from None
 

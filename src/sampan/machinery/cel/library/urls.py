@@ -47,11 +47,11 @@ def _find_error(text: str) -> str:
         return "net/url: invalid control character in URL"
     if not text:
         return "empty url"
-    scheme, colon, rest = text.partition(":")
-    has_authority = bool(colon) and _SCHEME.fullmatch(scheme) is not None and rest.startswith("//")
+    scheme, colon, remainder = text.partition(":")
+    has_authority = bool(colon) and _SCHEME.fullmatch(scheme) is not None and remainder.startswith("//")
     if not has_authority and not text.startswith("/"):
         return "missing protocol scheme" if text.startswith(":") else "invalid URI for request"
-    address, _, _ = (rest if has_authority else text).partition("?")
+    address, _, _ = (remainder if has_authority else text).partition("?")
     authority, slash, path = address[2:].partition("/") if has_authority else ("", "", address)
     return _find_authority_error(authority) or _find_escape_error(slash + path)
 

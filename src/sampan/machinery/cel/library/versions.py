@@ -98,7 +98,7 @@ def _find_version_error(text: str) -> str:
 def _normalize(text: str) -> str:
     """Return the text without a leading `v` and leading zeros, and with missing parts added."""
     text = text.removeprefix("v")
-    end = next((at for at, char in enumerate(text) if char in "-+"), len(text))
+    end = next((index for index, char in enumerate(text) if char in "-+"), len(text))
     parts = [part.lstrip("0") or "0" if part else part for part in text[:end].split(".")[:4]]
     parts += ["0"] * (3 - len(parts))
     return ".".join(parts) + text[end:]

@@ -156,15 +156,15 @@ def alternative(target: Run, other: Run, *, is_value: bool) -> Run:
     return run
 
 
-def membership(element: Run, known: Sequence[Any]) -> Run:
+def membership(element: Run, members: Sequence[Any]) -> Run:
     """Return `x in [literals]` as a set lookup. Bools are distinguished from numbers."""
-    values = {(type(value) is bool, value) for value in known if not isinstance(value, list)}
-    lists = [value for value in known if isinstance(value, list)]
+    values = {(type(value) is bool, value) for value in members if not isinstance(value, list)}
+    lists = [value for value in members if isinstance(value, list)]
 
     def run(frame: Frame) -> bool:
         value = element(frame)
         if lists and is_list(value):
-            charge(frame, len(known))
+            charge(frame, len(members))
             return value in lists
         try:
             return (type(value) is bool, value) in values

@@ -267,15 +267,15 @@ class Compiler:
             frame[0] += _MAP_COST
             entries: dict[Any, Any] = {}
             for index, key in enumerate(keys):
-                at, value = map_key(key(frame)), values[index](frame)
+                position, value = map_key(key(frame)), values[index](frame)
                 if index in optional:
                     present = closures.unpack_optional(value)
                     if not present:
                         continue
                     value = present[0]
-                if at in entries:
-                    raise EvaluationError(f"Failed with repeated key: {at}")
-                entries[at] = value
+                if position in entries:
+                    raise EvaluationError(f"Failed with repeated key: {position}")
+                entries[position] = value
             return entries
 
         if optional or not all(isinstance(part, Literal) for part in node.children()):

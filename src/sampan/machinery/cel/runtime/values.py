@@ -107,8 +107,8 @@ class Duration:
     def __str__(self) -> str:
         """Return the seconds with a fraction, like `string(duration)`."""
         sign = "-" if self.nanoseconds < 0 else ""
-        seconds, rest = divmod(abs(self.nanoseconds), NANOSECONDS)
-        fraction = f".{rest:09}".rstrip("0") if rest else ""
+        seconds, remainder = divmod(abs(self.nanoseconds), NANOSECONDS)
+        fraction = f".{remainder:09}".rstrip("0") if remainder else ""
         return f"{sign}{seconds}{fraction}s"
 
 
@@ -137,12 +137,12 @@ class Timestamp:
 
     def datetime(self) -> datetime:
         """Return the time in UTC, with microsecond precision."""
-        seconds, rest = divmod(self.nanoseconds, NANOSECONDS)
-        return _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)
+        seconds, remainder = divmod(self.nanoseconds, NANOSECONDS)
+        return _EPOCH + timedelta(seconds=seconds, microseconds=remainder // 1000)
 
     def __str__(self) -> str:
-        moment, rest = self.datetime(), self.nanoseconds % NANOSECONDS
-        fraction = f".{rest:09}".rstrip("0") if rest else ""
+        moment, remainder = self.datetime(), self.nanoseconds % NANOSECONDS
+        fraction = f".{remainder:09}".rstrip("0") if remainder else ""
         date = f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
         return f"{date}T{moment.hour:02}:{moment.minute:02}:{moment.second:02}{fraction}Z"
 
@@ -169,16 +169,16 @@ def parse_duration(text: str) -> Duration:
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return Duration(0)
-    total = at = 0
-    while at < len(body) and len(text) <= _MAX_DURATION_LENGTH:
-        match = _DURATION.match(body, at)
+    total = position = 0
+    while position < len(body) and len(text) <= _MAX_DURATION_LENGTH:
+        match = _DURATION.match(body, position)
         if match is None or not (match[1] or match[2]):
             break
         unit = _UNITS[match[3]]
         fraction = (match[2] or "")[:18]
         total += int(match[1] or "0") * unit + (int(fraction) * unit // 10 ** len(fraction) if fraction else 0)
-        at = match.end()
-    if not body or at < len(body):
+        position = match.end()
+    if not body or position < len(body):
         raise ValueError(f'time: invalid duration "{text}"')
     try:
         return Duration(-total if text[0] == "-" else total)

@@ -76,21 +76,21 @@ class Token(NamedTuple):
 def tokenize(source: str, issues: list[Issue]) -> list[Token]:
     """Return the tokens, the last of which is the end. Unrecognized characters are reported and skipped."""
     tokens: list[Token] = []
-    at, length = 0, len(source)
+    position, length = 0, len(source)
     scan = _TOKEN.match
-    while at < length:
-        match = scan(source, at)
+    while position < length:
+        match = scan(source, position)
         if match is None:
-            unclosed = _UNCLOSED.match(source, at)
-            text = unclosed[0] if unclosed else source[at]
-            issues.append(Issue(at, f"Syntax error: token recognition error at: '{_escape_whitespace(text)}'"))
-            at += len(text)
+            unclosed = _UNCLOSED.match(source, position)
+            text = unclosed[0] if unclosed else source[position]
+            issues.append(Issue(position, f"Syntax error: token recognition error at: '{_escape_whitespace(text)}'"))
+            position += len(text)
             continue
         group = match.lastgroup or "space"
         if group != "space":
             kind, text = _KINDS[group], match[0]
-            tokens.append(Token(OPERATOR if text in KEYWORDS else kind, text, at))
-        at = match.end()
+            tokens.append(Token(OPERATOR if text in KEYWORDS else kind, text, position))
+        position = match.end()
     tokens.append(Token(END, "<EOF>", length))
     return tokens
 
@@ -145,11 +145,11 @@ def bytes_value(text: str) -> bytes:
     if is_raw or "\\" not in body:
         return _utf8(body)
     parts: list[bytes] = []
-    at = 0
+    position = 0
     for match in _ESCAPE.finditer(body):
-        parts += [_utf8(body[at : match.start()]), _bytes_escape(match)]
-        at = match.end()
-    return b"".join((*parts, _utf8(body[at:])))
+        parts += [_utf8(body[position : match.start()]), _bytes_escape(match)]
+        position = match.end()
+    return b"".join((*parts, _utf8(body[position:])))
 
 
 def _body(text: str) -> tuple[str, bool]:

@@ -142,13 +142,13 @@ class _Parser:
         self._nesting -= 1
         return node
 
-    def _binary(self, least: int) -> ExpressionNode:
+    def _binary(self, minimum: int) -> ExpressionNode:
         """Parse operators of at least this precedence, all of which are left-associative."""
         left = self._operand()
         while True:
             token = self._tokens[self._at]
             precedence = _PRECEDENCE.get(token.text, 0) if token.kind == OPERATOR else 0
-            if precedence < least or not precedence:
+            if precedence < minimum or not precedence:
                 return left
             if precedence <= 2:
                 left = self._logical(left, token.text, precedence)

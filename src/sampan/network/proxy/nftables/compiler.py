@@ -208,11 +208,11 @@ class _ServicePortCompiler:
 
     def _affinity_rules(self, endpoints: tuple[EndpointInfo, ...]) -> tuple[Rule, ...]:
         bases = [layout.endpoint_chain_base(self._info.name, e.address, e.port) for e in endpoints]
-        known: list[Rule] = [
+        rules: list[Rule] = [
             (x.source_in_set(self._family, layout.AFFINITY_PREFIX + base), x.goto(layout.ENDPOINT_PREFIX + base))
             for base in bases
         ]
-        return *known, (x.random_action([f"goto {layout.ENDPOINT_PREFIX}{base}" for base in bases]),)
+        return *rules, (x.random_action([f"goto {layout.ENDPOINT_PREFIX}{base}" for base in bases]),)
 
     def _add_endpoint_chains(self) -> None:
         for endpoint in self._categories.reachable:

@@ -58,8 +58,8 @@ class NodePortBackends:
             for state in change.previous:
                 port = NodePort(state.info.protocol, state.info.node_port)
                 states = self._states.get(port, {})
-                known = states.get(state.info.family)
-                if known is not None and known.info.name == state.info.name:
+                listeners = states.get(state.info.family)
+                if listeners is not None and listeners.info.name == state.info.name:
                     del states[state.info.family]
                 if not states:
                     self._states.pop(port, None)
@@ -85,9 +85,9 @@ class LocalhostPorts:
     A port that is in use by another program or cluster is reported as an event of its service and tried again.
     """
 
-    def __init__(self, *, namespace: NetworkNamespace, events: EventRecorder, where: str) -> None:
-        """Create the listeners. `where` names the node or the machine in events."""
-        self._events, self._where = events, where
+    def __init__(self, *, namespace: NetworkNamespace, events: EventRecorder, place: str) -> None:
+        """Create the listeners. `place` names the node or the machine in events."""
+        self._events, self._where = events, place
         self._nodes: list[NodePortBackends] = []
         self._services: dict[NodePort, NamespacedName] = {}
         self._listeners = RelayListeners(namespace=namespace, upstream=self._connect, on_failure=self._report)
@@ -122,8 +122,8 @@ class LocalhostPorts:
             f"{error.strerror}"
         )
         log.warning("service %s: %s", service, message)
-        about = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, apiVersion="v1")
-        self._events.event(about, WARNING, REASON, message)
+        reference = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, apiVersion="v1")
+        self._events.event(reference, WARNING, REASON, message)
 
     async def _connect(self, address: RelayAddress, client: str) -> socket.socket:
         """Connect through the first node that accepts the connection. A node that has stopped may still be in the

@@ -119,8 +119,8 @@ class UserspaceProxy:
         service = self._by_address[address].state.info.name.service
         message = f"{address} is not available on this node: {error.strerror}"
         log.warning("service %s: %s", service, message)
-        about = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, apiVersion="v1")
-        self._events.event(about, WARNING, REASON, message)
+        reference = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, apiVersion="v1")
+        self._events.event(reference, WARNING, REASON, message)
 
 
 def _creation_time(change: ServiceChange) -> str:

@@ -18,7 +18,7 @@ from sampan.api.types.autoscaling_v2 import (
     MetricValueStatus,
     ResourceMetricSource,
 )
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.horizontalpodautoscalers.validation import (
     GroupName,
     find_group_error,
@@ -178,16 +178,16 @@ def _validate_autoscaler(obj: HorizontalPodAutoscaler, old: HorizontalPodAutosca
 
 def _validate_replica_range(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> FieldErrors:
     """Yield the errors of minReplicas and maxReplicas. An existing minReplicas of zero may be kept."""
-    least, most, at = obj.spec.minReplicas, obj.spec.maxReplicas, "spec.maxReplicas"
+    minimum, maximum, path = obj.spec.minReplicas, obj.spec.maxReplicas, "spec.maxReplicas"
     bound = 0 if old is not None and old.spec.minReplicas == 0 else 1
-    if least is not None and least < bound:
-        yield FieldError.invalid("spec.minReplicas", least, f"must be greater than or equal to {bound}")
-    if most == 0:
-        yield FieldError.required(at, "must be set and greater than 0")
-    elif most < 0:
-        yield FieldError.invalid(at, most, "must be greater than or equal to 1")
-    if least is not None and most < least:
-        yield FieldError.invalid(at, most, "must be greater than or equal to `minReplicas`")
+    if minimum is not None and minimum < bound:
+        yield FieldError.invalid("spec.minReplicas", minimum, f"must be greater than or equal to {bound}")
+    if maximum == 0:
+        yield FieldError.required(path, "must be set and greater than 0")
+    elif maximum < 0:
+        yield FieldError.invalid(path, maximum, "must be greater than or equal to 1")
+    if minimum is not None and maximum < minimum:
+        yield FieldError.invalid(path, maximum, "must be greater than or equal to `minReplicas`")
 
 
 def _target_group(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> GroupName:
@@ -217,4 +217,4 @@ def _min_pods(autoscaler: HorizontalPodAutoscaler) -> str:
 
 
 _strategy = HorizontalPodAutoscalerStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": HorizontalPodAutoscalerStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": HorizontalPodAutoscalerStatusStrategy(_strategy)})

@@ -5,9 +5,9 @@
 `pkg/registry/batch/job` and `pkg/apis/batch/validation`.
 """
 
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.jobs.status import JobStatusStrategy
 from sampan.apiserver.registry.kinds.jobs.strategy import JobStrategy
 
 _strategy = JobStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": JobStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": JobStatusStrategy(_strategy)})

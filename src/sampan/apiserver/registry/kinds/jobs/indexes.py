@@ -27,13 +27,13 @@ def count_indexes(text: str, completions: int) -> int:
 def find_overlap(completed: str, failed: str, completions: int) -> int | None:
     """Return the first index that is in both lists, None if there is none. Invalid parts are ignored."""
     left, right = _parse_intervals(completed, completions), _parse_intervals(failed, completions)
-    at = other = 0
-    while at < len(left) and other < len(right):
-        start = max(left[at][0], right[other][0])
-        if start <= min(left[at][1], right[other][1]):
+    position = other = 0
+    while position < len(left) and other < len(right):
+        start = max(left[position][0], right[other][0])
+        if start <= min(left[position][1], right[other][1]):
             return start
-        if left[at][1] < right[other][1]:
-            at += 1
+        if left[position][1] < right[other][1]:
+            position += 1
         else:
             other += 1
     return None

@@ -72,11 +72,11 @@ def _validate_uncounted_pods(job: Job) -> FieldErrors:
     distinct_uids: set[str] = set()
     for field, uids in (("succeeded", pods.succeeded), ("failed", pods.failed)):
         for index, uid in enumerate(uids):
-            at = f"status.uncountedTerminatedPods.{field}[{index}]"
+            path = f"status.uncountedTerminatedPods.{field}[{index}]"
             if not uid:
-                yield FieldError.invalid(at, uid, "must not be empty")
+                yield FieldError.invalid(path, uid, "must not be empty")
             elif uid in distinct_uids:
-                yield FieldError.duplicate(at, uid)
+                yield FieldError.duplicate(path, uid)
             distinct_uids.add(uid)
 
 
@@ -86,15 +86,15 @@ def _validate_finish(change: _StatusChange) -> FieldErrors:
         yield _condition_error("cannot set Complete=True and Failed=true conditions")
     if change.affects_conditions(_COMPLETE, _FAILING) and is_complete and change.is_now(_FAILING):
         yield _condition_error("cannot set Complete=True and FailureTarget=true conditions")
-    at, ended = "status.completionTime", status.completionTime
+    path, ended = "status.completionTime", status.completionTime
     if change.affects_conditions(_COMPLETE) or change.affects_fields("completionTime"):
         if ended is not None and not is_complete:
             text = "cannot set completionTime when there is no Complete=True condition"
-            yield FieldError.invalid(at, ended, text)
+            yield FieldError.invalid(path, ended, text)
         if ended is None and is_complete:
-            yield FieldError.required(at, "completionTime is required for Complete jobs")
+            yield FieldError.required(path, "completionTime is required for Complete jobs")
     if change.affects_fields("startTime", "completionTime") and _is_before(ended, status.startTime):
-        yield FieldError.invalid(at, ended, "must be equal to or after `startTime`")
+        yield FieldError.invalid(path, ended, "must be equal to or after `startTime`")
     yield from _validate_condition_reasons(change)
 
 
@@ -130,8 +130,8 @@ def _validate_finished_job(change: _StatusChange) -> FieldErrors:
     pods = status.uncountedTerminatedPods
     is_new = change.affects_finish or change.affects_fields("uncountedTerminatedPods")
     if is_new and pods is not None and (pods.succeeded or pods.failed):
-        at = "status.uncountedTerminatedPods"
-        yield FieldError.invalid(at, encode_error_value(pods), "must be empty for finished job")
+        path = "status.uncountedTerminatedPods"
+        yield FieldError.invalid(path, encode_error_value(pods), "must be empty for finished job")
 
 
 def _validate_indexes(change: _StatusChange) -> FieldErrors:

@@ -95,11 +95,11 @@ def validate_generated_selector(job: Job, *, has_new_labels: bool) -> FieldError
 
 
 def _validate_label(labels: dict[str, str], key: str, value: str) -> FieldErrors:
-    at, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+    path, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
     if key not in labels:
-        yield FieldError.required(at, text)
+        yield FieldError.required(path, text)
     elif labels[key] != value:
-        yield FieldError.invalid(at, labels, text)
+        yield FieldError.invalid(path, labels, text)
 
 
 _ORPHANS = (
@@ -186,18 +186,18 @@ class JobStrategy(TemplateStrategy):
         return () if options.names_policy else (_ORPHANS,)
 
 
-def size_warnings(spec: JobSpec, at: str) -> Iterator[str]:
+def size_warnings(spec: JobSpec, path: str) -> Iterator[str]:
     is_large = (spec.completions or 0) > _COMPLETIONS_SOFT_LIMIT and (spec.parallelism or 0) > _PARALLELISM_SOFT_LIMIT
     if is_large and spec.completionMode == INDEXED:
-        yield f"{at}: {_LARGE_JOB_WARNING}"
+        yield f"{path}: {_LARGE_JOB_WARNING}"
 
 
 def _validate_spec(spec: JobSpec, old: JobSpec | None, options: PodValidationOptions) -> FieldErrors:
-    at = "spec.selector"
+    path = "spec.selector"
     yield from validate_job_spec(spec, options, "spec")
     if spec.selector is None:
-        yield FieldError.required(at)
-    yield from validate_selector(spec.selector, old.selector if old is not None else None, at)
+        yield FieldError.required(path)
+    yield from validate_selector(spec.selector, old.selector if old is not None else None, path)
     selected = parse_selector(spec.selector)
     if selected is not None:
         yield from validate_selector_matches_template(selected, spec.template, "spec.template")

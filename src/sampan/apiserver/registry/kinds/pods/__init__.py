@@ -6,7 +6,7 @@ eviction. The pod spec is in `registry.podspec`. The counterpart is `pkg/registr
 
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.proxy.proxied import proxy_to_pod
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.bindings import bind
 from sampan.apiserver.registry.kinds.pods.connect import connect, read_log
 from sampan.apiserver.registry.kinds.pods.eviction import evict
@@ -17,7 +17,7 @@ from sampan.apiserver.registry.kinds.pods.strategy import (
     ResizeStrategy,
 )
 
-BEHAVIOUR = ResourceBehaviour(
+BEHAVIOR = ResourceBehavior(
     strategy=PodStrategy(),
     views={
         "status": PodStatusStrategy(),

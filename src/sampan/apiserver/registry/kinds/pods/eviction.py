@@ -136,8 +136,8 @@ def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOp
     if raw_options is None:
         return DeleteOptions(dry_run=is_dry_run)
     if raw_options.ignoreStoreReadErrorWithClusterBreakingPotential:
-        at = "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential"
-        error = FieldError.invalid(at, True, "can not be set for pod eviction, try after removing the option")
+        path = "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential"
+        error = FieldError.invalid(path, True, "can not be set for pod eviction, try after removing the option")
         raise errors.invalid("Eviction", name, [error], group="policy")
     delete_options = options.parse_delete_options(json_codec.to_value(raw_options))
     return replace(delete_options, dry_run=delete_options.dry_run or is_dry_run)

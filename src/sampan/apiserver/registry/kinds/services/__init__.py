@@ -8,11 +8,11 @@ validates; `strategy` combines them. The counterparts are `pkg/registry/core/ser
 
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.proxy.proxied import proxy_to_service
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.kinds.services.strategy import ServiceStatusStrategy, ServiceStrategy
 
 _strategy = ServiceStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ServiceStatusStrategy(_strategy)})
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": ServiceStatusStrategy(_strategy)})
 HANDLERS: Handlers = {"proxy": proxy_to_service}
 
-__all__ = ["BEHAVIOUR"]
+__all__ = ["BEHAVIOR"]

@@ -64,8 +64,8 @@ def allocate_ports(service: Service, old: Service | None, bitmap: PortBitmap, ra
     if service_types.has_node_ports(service):
         allocation.allocate_for_create() if old is None else allocation.allocate_for_update(old)
     if old is not None and service_types.has_node_ports(old):
-        kept = set(changes.node_ports) if service_types.has_node_ports(service) else set()
-        changes.release += [port for port in service_types.node_ports(old) if port not in kept]
+        unchanged_ports = set(changes.node_ports) if service_types.has_node_ports(service) else set()
+        changes.release += [port for port in service_types.node_ports(old) if port not in unchanged_ports]
     allocation.reallocate_health_check_port(old)
     return changes
 
@@ -102,10 +102,10 @@ class _PortAllocation:
                 continue
             if not node_port or (node_port not in before and node_port not in self._changes.allocated):
                 self._changes.node_ports[index] = self._take(index, node_port)
-            held = (port.protocol, self._changes.node_ports[index])
-            if held in held_ports:
-                raise errors.unexpected_error(f"duplicate nodePort: {{{held[0]} {held[1]}}}")
-            held_ports.add(held)
+            port_key = (port.protocol, self._changes.node_ports[index])
+            if port_key in held_ports:
+                raise errors.unexpected_error(f"duplicate nodePort: {{{port_key[0]} {port_key[1]}}}")
+            held_ports.add(port_key)
 
     def _take(self, index: int, requested: int) -> int:
         try:

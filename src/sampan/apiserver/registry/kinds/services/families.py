@@ -199,9 +199,9 @@ def _validate_policy(service: Service) -> Iterator[FieldError]:
     spec = service.spec
     if spec.ipFamilyPolicy != SINGLE_STACK:
         return
-    for field, what in ((spec.clusterIPs, "cluster IPs"), (spec.ipFamilies, "IP families")):
+    for field, field_text in ((spec.clusterIPs, "cluster IPs"), (spec.ipFamilies, "IP families")):
         if len(field) == 2:
-            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {field_text} are specified"
             yield FieldError.invalid(_POLICY, spec.ipFamilyPolicy, text)
 
 

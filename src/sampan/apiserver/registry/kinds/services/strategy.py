@@ -27,25 +27,25 @@ def validate_load_balancer_status(service: Service, old: Service) -> FieldErrors
         return
     before = {ingress.ip for ingress in old.status.loadBalancer.ingress}
     for index, ingress in enumerate(ingresses):
-        at = f"{_INGRESS_PATH}[{index}]"
+        path = f"{_INGRESS_PATH}[{index}]"
         if ingress.ip and ingress.ip not in before:
-            yield from addresses.legacy_ip(ingress.ip, f"{at}.ip")
-        yield from _validate_ingress(ingress, at)
+            yield from addresses.legacy_ip(ingress.ip, f"{path}.ip")
+        yield from _validate_ingress(ingress, path)
 
 
-def _validate_ingress(ingress: LoadBalancerIngress, at: str) -> FieldErrors:
+def _validate_ingress(ingress: LoadBalancerIngress, path: str) -> FieldErrors:
     if ingress.ipMode is None:
         if ingress.ip:
-            yield FieldError.required(f"{at}.ipMode", "must be specified when `ip` is set")
+            yield FieldError.required(f"{path}.ipMode", "must be specified when `ip` is set")
     elif not ingress.ip:
-        yield FieldError.forbidden(f"{at}.ipMode", "may not be specified when `ip` is not set")
+        yield FieldError.forbidden(f"{path}.ipMode", "may not be specified when `ip` is not set")
     elif ingress.ipMode not in _MODES:
-        yield FieldError.not_supported(f"{at}.ipMode", ingress.ipMode, _MODES)
+        yield FieldError.not_supported(f"{path}.ipMode", ingress.ipMode, _MODES)
     if ingress.hostname:
-        yield from validate_dns_subdomain(ingress.hostname, f"{at}.hostname")
+        yield from validate_dns_subdomain(ingress.hostname, f"{path}.hostname")
         if addresses.parse(ingress.hostname) is not None:
             text = "must be a DNS name, not an IP address"
-            yield FieldError.invalid(f"{at}.hostname", ingress.hostname, text)
+            yield FieldError.invalid(f"{path}.hostname", ingress.hostname, text)
 
 
 _PENDING = "<pending>"

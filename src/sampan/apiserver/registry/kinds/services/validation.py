@@ -100,27 +100,27 @@ def _validate_type(service: Service) -> FieldErrors:
 def _validate_ports(spec: ServiceSpec) -> FieldErrors:
     port_names: set[str] = set()
     for index, port in enumerate(spec.ports):
-        at = f"spec.ports[{index}]"
+        path = f"spec.ports[{index}]"
         if port.name:
-            yield from validate_dns_label(port.name, f"{at}.name")
+            yield from validate_dns_label(port.name, f"{path}.name")
             if port.name in port_names:
-                yield FieldError.duplicate(f"{at}.name", port.name)
+                yield FieldError.duplicate(f"{path}.name", port.name)
             port_names.add(port.name)
         elif len(spec.ports) > 1:
-            yield FieldError.required(f"{at}.name")
-        yield from _validate_port(port, at)
+            yield FieldError.required(f"{path}.name")
+        yield from _validate_port(port, path)
 
 
-def _validate_port(port: ServicePort, at: str) -> FieldErrors:
+def _validate_port(port: ServicePort, path: str) -> FieldErrors:
     for text in names.port_number(port.port):
-        yield FieldError.invalid(f"{at}.port", port.port, text)
+        yield FieldError.invalid(f"{path}.port", port.port, text)
     if port.protocol not in _PROTOCOLS:
-        yield FieldError.not_supported(f"{at}.protocol", port.protocol, _PROTOCOLS)
+        yield FieldError.not_supported(f"{path}.protocol", port.protocol, _PROTOCOLS)
     target = port.targetPort
     for text in names.port_number(target) if isinstance(target, int) else names.port_name(target):
-        yield FieldError.invalid(f"{at}.targetPort", target, text)
+        yield FieldError.invalid(f"{path}.targetPort", target, text)
     if port.appProtocol is not None:
-        yield from validate_qualified_name(port.appProtocol, f"{at}.appProtocol")
+        yield from validate_qualified_name(port.appProtocol, f"{path}.appProtocol")
 
 
 def _validate_session_affinity(spec: ServiceSpec) -> FieldErrors:
@@ -134,11 +134,11 @@ def _validate_session_affinity(spec: ServiceSpec) -> FieldErrors:
 
 
 def _validate_external_ip(external_ips: list[str], before: list[str]) -> FieldErrors:
-    known = set(before)
+    old_addresses = set(before)
     for index, text in enumerate(external_ips):
-        at = f"spec.externalIPs[{index}]"
-        errors = [] if text in known else addresses.legacy_ip(text, at)
-        yield from errors or validate_endpoint_ip(text, at)
+        path = f"spec.externalIPs[{index}]"
+        errors = [] if text in old_addresses else addresses.legacy_ip(text, path)
+        yield from errors or validate_endpoint_ip(text, path)
 
 
 def _validate_node_port(spec: ServiceSpec) -> FieldErrors:
@@ -178,23 +178,23 @@ def _validate_load_balancer(service: Service, old: Service | None) -> FieldError
 
 
 def _validate_source_range(spec: ServiceSpec, old: Service | None) -> FieldErrors:
-    at = "spec.LoadBalancerSourceRanges"
+    path = "spec.LoadBalancerSourceRanges"
     if spec.type != LOAD_BALANCER:
-        yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
+        yield FieldError.forbidden(path, _ONLY_LOAD_BALANCER)
     before = {text.strip() for text in old.spec.loadBalancerSourceRanges} if old is not None else set()
     for index, text in enumerate(spec.loadBalancerSourceRanges):
         if text.strip() not in before:
-            yield from addresses.legacy_cidr(text.strip(), f"{at}[{index}]")
+            yield from addresses.legacy_cidr(text.strip(), f"{path}[{index}]")
 
 
 def _validate_source_range_annotation(service: Service, old: Service | None) -> FieldErrors:
-    at, value = f"metadata.annotations[{_SOURCE_RANGES}]", service.metadata.annotations[_SOURCE_RANGES]
+    path, value = f"metadata.annotations[{_SOURCE_RANGES}]", service.metadata.annotations[_SOURCE_RANGES]
     if service.spec.type != LOAD_BALANCER:
-        yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
+        yield FieldError.forbidden(path, _ONLY_LOAD_BALANCER)
     is_new = old is None or old.metadata.annotations.get(_SOURCE_RANGES, "") != value
     if is_new and value.strip():
         for text in value.strip().split(","):
-            yield from addresses.legacy_cidr(text.strip(), at)
+            yield from addresses.legacy_cidr(text.strip(), path)
 
 
 def _validate_load_balancer_class(service: Service) -> FieldErrors:
@@ -224,16 +224,16 @@ def _validate_traffic_policies(service: Service) -> FieldErrors:
 
 
 def _validate_health_check(service: Service) -> Iterator[FieldError]:
-    at, port = "spec.healthCheckNodePort", service.spec.healthCheckNodePort
+    path, port = "spec.healthCheckNodePort", service.spec.healthCheckNodePort
     if not service_types.needs_health_check(service):
         if port:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-            yield FieldError.invalid(at, port, text)
+            yield FieldError.invalid(path, port, text)
     elif not port:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     else:
         for text in names.port_number(port):
-            yield FieldError.invalid(at, port, text)
+            yield FieldError.invalid(path, port, text)
 
 
 def service_warnings(service: Service) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Validation of volume sources that PersistentVolumes have as well, most of them of in-tree storage plug-ins."""
+"""Validation of volume sources that PersistentVolumes have as well, most of them of in-tree storage plugins."""
 
 import re
 import string
@@ -83,70 +83,70 @@ _HOST_PATH_TYPES = (
 )
 
 
-def validate_host_path(source: HostPathVolumeSource, at: str) -> FieldErrors:
+def validate_host_path(source: HostPathVolumeSource, path: str) -> FieldErrors:
     if not source.path:
-        yield FieldError.required(f"{at}.path")
+        yield FieldError.required(f"{path}.path")
         return
-    yield from validate_path_no_backsteps(source.path, f"{at}.path")
-    yield from validate_optional_one_of(source.type, _HOST_PATH_TYPES, f"{at}.type")
+    yield from validate_path_no_backsteps(source.path, f"{path}.path")
+    yield from validate_optional_one_of(source.type, _HOST_PATH_TYPES, f"{path}.type")
 
 
-def validate_git_repo(source: GitRepoVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.repository, f"{at}.repository")
-    yield from validate_local_descending_path(source.directory, f"{at}.directory")
+def validate_git_repo(source: GitRepoVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.repository, f"{path}.repository")
+    yield from validate_local_descending_path(source.directory, f"{path}.directory")
 
 
-def validate_gce_disk(source: GCEPersistentDiskVolumeSource, at: str) -> FieldErrors:
-    at = at.removesuffix("gcePersistentDisk") + "persistentDisk"
-    yield from validate_required(source.pdName, f"{at}.pdName")
-    yield from _validate_partition(source.partition, at)
+def validate_gce_disk(source: GCEPersistentDiskVolumeSource, path: str) -> FieldErrors:
+    path = path.removesuffix("gcePersistentDisk") + "persistentDisk"
+    yield from validate_required(source.pdName, f"{path}.pdName")
+    yield from _validate_partition(source.partition, path)
 
 
-def validate_aws_disk(source: AWSElasticBlockStoreVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.volumeID, f"{at}.volumeID")
-    yield from _validate_partition(source.partition, at)
+def validate_aws_disk(source: AWSElasticBlockStoreVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{path}.volumeID")
+    yield from _validate_partition(source.partition, path)
 
 
-def _validate_partition(partition: int, at: str) -> FieldErrors:
+def _validate_partition(partition: int, path: str) -> FieldErrors:
     if not 0 <= partition <= 255:
-        yield FieldError.invalid(f"{at}.partition", partition, _PARTITION)
+        yield FieldError.invalid(f"{path}.partition", partition, _PARTITION)
 
 
-def validate_nfs(source: NFSVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.server, f"{at}.server")
-    yield from validate_required(source.path, f"{at}.path")
+def validate_nfs(source: NFSVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.server, f"{path}.server")
+    yield from validate_required(source.path, f"{path}.path")
     if not source.path.startswith("/"):
-        yield FieldError.invalid(f"{at}.path", source.path, "must be an absolute path")
+        yield FieldError.invalid(f"{path}.path", source.path, "must be an absolute path")
 
 
-def validate_iscsi(source: ISCSIVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.targetPortal, f"{at}.targetPortal")
+def validate_iscsi(source: ISCSIVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.targetPortal, f"{path}.targetPortal")
     if not source.iqn:
-        yield FieldError.required(f"{at}.iqn")
+        yield FieldError.required(f"{path}.iqn")
     else:
-        yield from _validate_iscsi_form(source.iqn, f"{at}.iqn")
+        yield from _validate_iscsi_form(source.iqn, f"{path}.iqn")
     if not 0 <= source.lun <= 255:
-        yield FieldError.invalid(f"{at}.lun", source.lun, _LUN)
+        yield FieldError.invalid(f"{path}.lun", source.lun, _LUN)
     if (source.chapAuthDiscovery or source.chapAuthSession) and source.secretRef is None:
-        yield FieldError.required(f"{at}.secretRef")
+        yield FieldError.required(f"{path}.secretRef")
     if source.initiatorName is not None:
-        yield from _validate_iscsi_form(source.initiatorName, f"{at}.initiatorname")
+        yield from _validate_iscsi_form(source.initiatorName, f"{path}.initiatorname")
 
 
-def _validate_iscsi_form(name: str, at: str) -> FieldErrors:
+def _validate_iscsi_form(name: str, path: str) -> FieldErrors:
     if name[:3] not in _NAME_FORMS:
-        yield FieldError.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
+        yield FieldError.invalid(path, name, "must be valid format starting with iqn, eui, or naa")
     else:
-        yield from validate_iscsi_form(name, at)
+        yield from validate_iscsi_form(name, path)
 
 
-def validate_iscsi_form(name: str, at: str) -> FieldErrors:
+def validate_iscsi_form(name: str, path: str) -> FieldErrors:
     form = _NAME_FORMS.get(name[:3])
     if form is None or not form(name):
-        yield FieldError.invalid(at, name, "must be valid format")
+        yield FieldError.invalid(path, name, "must be valid format")
 
 
-def validate_iscsi_name(volume: Volume, at: str) -> FieldErrors:
+def validate_iscsi_name(volume: Volume, path: str) -> FieldErrors:
     source = volume.iscsi
     if source is None or source.initiatorName is None:
         return
@@ -155,144 +155,144 @@ def validate_iscsi_name(volume: Volume, at: str) -> FieldErrors:
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName "
             "is specified."
         )
-        yield FieldError.invalid(f"{at}.name", volume.name, text)
+        yield FieldError.invalid(f"{path}.name", volume.name, text)
 
 
-def validate_glusterfs(source: GlusterfsVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.endpoints, f"{at}.endpoints")
-    yield from validate_required(source.path, f"{at}.path")
+def validate_glusterfs(source: GlusterfsVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.endpoints, f"{path}.endpoints")
+    yield from validate_required(source.path, f"{path}.path")
 
 
-def validate_flocker(source: FlockerVolumeSource, at: str) -> FieldErrors:
+def validate_flocker(source: FlockerVolumeSource, path: str) -> FieldErrors:
     if not source.datasetName and not source.datasetUUID:
-        yield FieldError.required(at, "one of datasetName and datasetUUID is required")
+        yield FieldError.required(path, "one of datasetName and datasetUUID is required")
     if source.datasetName and source.datasetUUID:
         text = "datasetName and datasetUUID can not be specified simultaneously"
-        yield FieldError.invalid(at, "resource", text)
+        yield FieldError.invalid(path, "resource", text)
     if "/" in source.datasetName:
-        yield FieldError.invalid(f"{at}.datasetName", source.datasetName, "must not contain '/'")
+        yield FieldError.invalid(f"{path}.datasetName", source.datasetName, "must not contain '/'")
 
 
-def validate_rbd(source: RBDVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.monitors, f"{at}.monitors")
-    yield from validate_required(source.image, f"{at}.image")
+def validate_rbd(source: RBDVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.monitors, f"{path}.monitors")
+    yield from validate_required(source.image, f"{path}.image")
 
 
-def validate_cinder(source: CinderVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.volumeID, f"{at}.volumeID")
+def validate_cinder(source: CinderVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{path}.volumeID")
     if source.secretRef is not None:
-        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.name, f"{path}.secretRef.name")
 
 
-def validate_cephfs(source: CephFSVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.monitors, f"{at}.monitors")
+def validate_cephfs(source: CephFSVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.monitors, f"{path}.monitors")
 
 
-def validate_quobyte(source: QuobyteVolumeSource, at: str) -> FieldErrors:
+def validate_quobyte(source: QuobyteVolumeSource, path: str) -> FieldErrors:
     text = "must be a host:port pair or multiple pairs separated by commas"
     if not source.registry:
-        yield FieldError.required(f"{at}.registry", text)
+        yield FieldError.required(f"{path}.registry", text)
     elif len(source.tenant) >= 65:
-        yield FieldError.required(f"{at}.tenant", "must be a UUID and may not exceed a length of 64 characters")
+        yield FieldError.required(f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters")
     else:
         for pair in source.registry.split(","):
             if not _is_host_and_port(pair):
-                yield FieldError.invalid(f"{at}.registry", source.registry, text)
-    yield from validate_required(source.volume, f"{at}.volume")
+                yield FieldError.invalid(f"{path}.registry", source.registry, text)
+    yield from validate_required(source.volume, f"{path}.volume")
 
 
 _is_host_and_port = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*").fullmatch
 
 
-def validate_fibre_channel(source: FCVolumeSource, at: str) -> FieldErrors:
+def validate_fibre_channel(source: FCVolumeSource, path: str) -> FieldErrors:
     if not source.targetWWNs and not source.wwids:
-        yield FieldError.required(f"{at}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
+        yield FieldError.required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
     if source.targetWWNs and source.wwids:
         text = "targetWWNs and wwids can not be specified simultaneously"
-        yield FieldError.invalid(f"{at}.targetWWNs", source.targetWWNs, text)
+        yield FieldError.invalid(f"{path}.targetWWNs", source.targetWWNs, text)
     if not source.targetWWNs:
         return
     if source.lun is None:
-        yield FieldError.required(f"{at}.lun", "lun is required if targetWWNs is specified")
+        yield FieldError.required(f"{path}.lun", "lun is required if targetWWNs is specified")
     elif not 0 <= source.lun <= 255:
-        yield FieldError.invalid(f"{at}.lun", source.lun, _LUN)
+        yield FieldError.invalid(f"{path}.lun", source.lun, _LUN)
 
 
-def validate_flex(source: FlexVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.driver, f"{at}.driver")
+def validate_flex(source: FlexVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.driver, f"{path}.driver")
     for key in sorted(source.options):
         owner = f".{key.partition('/')[0].lower()}"
         if owner.endswith((".kubernetes.io", ".k8s.io")):
             text = "kubernetes.io and k8s.io namespaces are reserved"
-            yield FieldError.invalid(f"{at}.options[{key}]", key, text)
+            yield FieldError.invalid(f"{path}.options[{key}]", key, text)
 
 
-def validate_azure_file(source: AzureFileVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.secretName, f"{at}.secretName")
-    yield from validate_required(source.shareName, f"{at}.shareName")
+def validate_azure_file(source: AzureFileVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.secretName, f"{path}.secretName")
+    yield from validate_required(source.shareName, f"{path}.shareName")
 
 
 _MANAGED_URI = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 
 
-def validate_azure_disk(source: AzureDiskVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.diskName, f"{at}.diskName")
-    yield from validate_required(source.diskURI, f"{at}.diskURI")
-    yield from validate_optional_one_of(source.cachingMode, ("None", "ReadOnly", "ReadWrite"), f"{at}.cachingMode")
-    yield from validate_optional_one_of(source.kind, ("Dedicated", "Managed", "Shared"), f"{at}.kind")
+def validate_azure_disk(source: AzureDiskVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.diskName, f"{path}.diskName")
+    yield from validate_required(source.diskURI, f"{path}.diskURI")
+    yield from validate_optional_one_of(source.cachingMode, ("None", "ReadOnly", "ReadWrite"), f"{path}.cachingMode")
+    yield from validate_optional_one_of(source.kind, ("Dedicated", "Managed", "Shared"), f"{path}.kind")
     if source.kind is None:
         return
     start, form = ("/subscriptions/", _MANAGED_URI) if source.kind == "Managed" else ("https://", _BLOB_URI)
     if not source.diskURI.startswith(start):
-        yield FieldError.not_supported(f"{at}.diskURI", source.diskURI, [form])
+        yield FieldError.not_supported(f"{path}.diskURI", source.diskURI, [form])
 
 
-def validate_vsphere(source: VsphereVirtualDiskVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.volumePath, f"{at}.volumePath")
+def validate_vsphere(source: VsphereVirtualDiskVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.volumePath, f"{path}.volumePath")
 
 
-def validate_photon(source: PhotonPersistentDiskVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.pdID, f"{at}.pdID")
+def validate_photon(source: PhotonPersistentDiskVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.pdID, f"{path}.pdID")
 
 
-def validate_portworx(source: PortworxVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.volumeID, f"{at}.volumeID")
+def validate_portworx(source: PortworxVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{path}.volumeID")
 
 
-def validate_scale_io(source: ScaleIOVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.gateway, f"{at}.gateway")
-    yield from validate_required(source.system, f"{at}.system")
-    yield from validate_required(source.volumeName, f"{at}.volumeName")
+def validate_scale_io(source: ScaleIOVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.gateway, f"{path}.gateway")
+    yield from validate_required(source.system, f"{path}.system")
+    yield from validate_required(source.volumeName, f"{path}.volumeName")
 
 
-def validate_storage_os(source: StorageOSVolumeSource | StorageOSPersistentVolumeSource, at: str) -> FieldErrors:
-    yield from validate_required(source.volumeName, f"{at}.volumeName")
+def validate_storage_os(source: StorageOSVolumeSource | StorageOSPersistentVolumeSource, path: str) -> FieldErrors:
+    yield from validate_required(source.volumeName, f"{path}.volumeName")
     if source.volumeName:
-        yield from validate_dns_label(source.volumeName, f"{at}.volumeName")
+        yield from validate_dns_label(source.volumeName, f"{path}.volumeName")
     if source.volumeNamespace:
-        yield from validate_dns_label(source.volumeNamespace, f"{at}.volumeNamespace")
+        yield from validate_dns_label(source.volumeNamespace, f"{path}.volumeNamespace")
     if source.secretRef is not None:
-        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.name, f"{path}.secretRef.name")
 
 
-def validate_csi(source: CSIVolumeSource, at: str) -> FieldErrors:
-    yield from validate_csi_driver_name(source.driver, f"{at}.driver")
+def validate_csi(source: CSIVolumeSource, path: str) -> FieldErrors:
+    yield from validate_csi_driver_name(source.driver, f"{path}.driver")
     if source.nodePublishSecretRef is None:
         return
     name = source.nodePublishSecretRef.name
     if not name:
-        yield FieldError.required(f"{at}.nodePublishSecretRef.name")
+        yield FieldError.required(f"{path}.nodePublishSecretRef.name")
         return
     for text in names.dns1123_subdomain(name):
-        yield FieldError.invalid(f"{at}.name", name, text)
+        yield FieldError.invalid(f"{path}.name", name, text)
 
 
-def validate_csi_driver_name(name: str, at: str) -> FieldErrors:
+def validate_csi_driver_name(name: str, path: str) -> FieldErrors:
     if not name:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
         return
     if len(name) > 63:
-        yield FieldError.too_long(at, 63)
+        yield FieldError.too_long(path, 63)
     for text in names.dns1123_subdomain(name.lower()):
-        yield FieldError.invalid(at, name, text)
+        yield FieldError.invalid(path, name, text)

@@ -44,7 +44,7 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def validate_volumes(
-    volumes: Sequence[Volume], pod_name: str, options: PodValidationOptions, at: str, good: dict[str, Volume]
+    volumes: Sequence[Volume], pod_name: str, options: PodValidationOptions, field_path: str, good: dict[str, Volume]
 ) -> FieldErrors:
     """Yield the errors of all volumes, and add valid volumes to `good`: only these can be mounted.
 
@@ -52,7 +52,7 @@ def validate_volumes(
     """
     claims = {f"{pod_name}-{volume.name}" for volume in volumes if pod_name and volume.ephemeral is not None}
     for index, volume in enumerate(volumes):
-        path = f"{at}[{index}]"
+        path = f"{field_path}[{index}]"
         errors = list(_validate_volume(volume, pod_name, options, path))
         if volume.name in good:
             errors.append(FieldError.duplicate(f"{path}.name", volume.name))
@@ -65,78 +65,78 @@ def validate_volumes(
             yield FieldError.invalid(f"{path}.persistentVolumeClaim.claimName", claim.claimName, text)
 
 
-def _validate_volume(volume: Volume, pod_name: str, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_volume(volume: Volume, pod_name: str, options: PodValidationOptions, path: str) -> FieldErrors:
     sources = [(name, source) for name in _SOURCES if (source := getattr(volume, name)) is not None]
     for index, (name, source) in enumerate(sources):
         if index > 0:
             yield FieldError.forbidden(
-                f"{at}.{_GO_FIELD_NAMES.get(name, name)}", "may not specify more than 1 volume type"
+                f"{path}.{_GO_FIELD_NAMES.get(name, name)}", "may not specify more than 1 volume type"
             )
         else:
-            yield from _SOURCES[name](source, options, f"{at}.{name}")
+            yield from _SOURCES[name](source, options, f"{path}.{name}")
         if name == "iscsi":
-            yield from storage.validate_iscsi_name(volume, at)
+            yield from storage.validate_iscsi_name(volume, path)
         if name == "ephemeral" and index == 0 and pod_name and volume.name:
-            yield from _validate_claim_name(volume.name, f"{pod_name}-{volume.name}", f"{at}.name")
+            yield from _validate_claim_name(volume.name, f"{pod_name}-{volume.name}", f"{path}.name")
     if not sources:
-        yield FieldError.required(at, "must specify a volume type")
+        yield FieldError.required(path, "must specify a volume type")
     if not volume.name:
-        yield FieldError.required(f"{at}.name")
+        yield FieldError.required(f"{path}.name")
     else:
-        yield from validate_dns_label(volume.name, f"{at}.name")
+        yield from validate_dns_label(volume.name, f"{path}.name")
 
 
-def _validate_claim_name(volume: str, claim: str, at: str) -> FieldErrors:
+def _validate_claim_name(volume: str, claim: str, path: str) -> FieldErrors:
     for text in names.dns1123_subdomain(claim):
-        yield FieldError.invalid(at, volume, f"PVC name {gotext.quote(claim)}: {text}")
+        yield FieldError.invalid(path, volume, f"PVC name {gotext.quote(claim)}: {text}")
 
 
-def _validate_empty_dir(source: Any, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_empty_dir(source: Any, options: PodValidationOptions, path: str) -> FieldErrors:
     if source.sizeLimit is not None and quantity.parse(source.sizeLimit).sign < 0:
-        yield FieldError.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        yield FieldError.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _validate_secret(source: SecretVolumeSource, options: PodValidationOptions, at: str) -> FieldErrors:
-    yield from validate_required(source.secretName, f"{at}.secretName")
-    yield from validate_file_mode(source.defaultMode, f"{at}.defaultMode")
-    yield from validate_keys_to_paths(source.items, f"{at}.items")
+def _validate_secret(source: SecretVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
+    yield from validate_required(source.secretName, f"{path}.secretName")
+    yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
+    yield from validate_keys_to_paths(source.items, f"{path}.items")
 
 
-def _validate_config_map(source: ConfigMapVolumeSource, options: PodValidationOptions, at: str) -> FieldErrors:
-    yield from validate_required(source.name, f"{at}.name")
-    yield from validate_file_mode(source.defaultMode, f"{at}.defaultMode")
-    yield from validate_keys_to_paths(source.items, f"{at}.items")
+def _validate_config_map(source: ConfigMapVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
+    yield from validate_required(source.name, f"{path}.name")
+    yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
+    yield from validate_keys_to_paths(source.items, f"{path}.items")
 
 
-def _validate_downward(source: DownwardAPIVolumeSource, options: PodValidationOptions, at: str) -> FieldErrors:
-    yield from validate_file_mode(source.defaultMode, f"{at}.defaultMode")
+def _validate_downward(source: DownwardAPIVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
+    yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
     for file in source.items:
-        yield from validate_downward_api_file(file, at)
+        yield from validate_downward_api_file(file, path)
 
 
 def _validate_persistent_claim(
-    source: PersistentVolumeClaimVolumeSource, options: PodValidationOptions, at: str
+    source: PersistentVolumeClaimVolumeSource, options: PodValidationOptions, path: str
 ) -> FieldErrors:
-    yield from validate_required(source.claimName, f"{at}.claimName")
+    yield from validate_required(source.claimName, f"{path}.claimName")
 
 
-def _validate_ephemeral(source: Any, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_ephemeral(source: Any, options: PodValidationOptions, path: str) -> FieldErrors:
     if source.volumeClaimTemplate is None:
-        yield FieldError.required(f"{at}.volumeClaimTemplate")
+        yield FieldError.required(f"{path}.volumeClaimTemplate")
     else:
-        yield from validate_claim_template(source.volumeClaimTemplate, f"{at}.volumeClaimTemplate")
+        yield from validate_claim_template(source.volumeClaimTemplate, f"{path}.volumeClaimTemplate")
 
 
-def _validate_image(source: ImageVolumeSource, options: PodValidationOptions, at: str) -> FieldErrors:
+def _validate_image(source: ImageVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
     if options.is_pod:
-        yield from validate_required(source.reference, f"{at}.reference")
-    yield from validate_one_of(source.pullPolicy, PULL_POLICIES, f"{at}.pullPolicy")
+        yield from validate_required(source.reference, f"{path}.reference")
+    yield from validate_one_of(source.pullPolicy, PULL_POLICIES, f"{path}.pullPolicy")
 
 
 def _ignore_options(
     check: Callable[[Any, str], FieldErrors],
 ) -> Callable[[Any, PodValidationOptions, str], FieldErrors]:
-    return lambda source, _, at: check(source, at)
+    return lambda source, _, index: check(source, index)
 
 
 _SOURCES: Mapping[str, Callable[[Any, PodValidationOptions, str], FieldErrors]] = {
@@ -181,115 +181,117 @@ _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 
-def validate_volume_mounts(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> FieldErrors:
+def validate_volume_mounts(container: AnyContainer, volumes: Mapping[str, Volume], path: str) -> FieldErrors:
     devices = {device.name: device.devicePath for device in container.volumeDevices}
     device_paths = set(devices.values())
     paths: set[str] = set()
     for index, mount in enumerate(container.volumeMounts):
-        yield from _validate_mount_path(mount, volumes, paths, f"{at}[{index}]")
+        yield from _validate_mount_path(mount, volumes, paths, f"{path}[{index}]")
         if devices:
-            yield from _validate_not_a_device(mount, devices, device_paths, f"{at}[{index}]")
+            yield from _validate_not_a_device(mount, devices, device_paths, f"{path}[{index}]")
         if mount.subPath or mount.subPathExpr:
-            yield from _validate_sub_paths(mount, at, f"{at}[{index}]")
+            yield from _validate_sub_paths(mount, path, f"{path}[{index}]")
         if mount.mountPropagation is not None:
-            yield from _validate_propagation(mount.mountPropagation, container, f"{at}.mountPropagation")
+            yield from _validate_propagation(mount.mountPropagation, container, f"{path}.mountPropagation")
         if mount.recursiveReadOnly is not None:
-            yield from _validate_recursive_read_only(mount, f"{at}.recursiveReadOnly")
+            yield from _validate_recursive_read_only(mount, f"{path}.recursiveReadOnly")
 
 
-def _validate_mount_path(mount: VolumeMount, volumes: Mapping[str, Volume], paths: set[str], at: str) -> FieldErrors:
+def _validate_mount_path(
+    mount: VolumeMount, volumes: Mapping[str, Volume], paths: set[str], field_path: str
+) -> FieldErrors:
     name, path = mount.name, mount.mountPath
     if not name:
-        yield FieldError.required(f"{at}.name")
+        yield FieldError.required(f"{field_path}.name")
     if name not in volumes:
-        yield FieldError.not_found(f"{at}.name", name)
+        yield FieldError.not_found(f"{field_path}.name", name)
     if not path:
-        yield FieldError.required(f"{at}.mountPath")
+        yield FieldError.required(f"{field_path}.mountPath")
     if path in paths:
-        yield FieldError.invalid(f"{at}.mountPath", path, "must be unique")
+        yield FieldError.invalid(f"{field_path}.mountPath", path, "must be unique")
     paths.add(path)
 
 
 def _validate_not_a_device(
-    mount: VolumeMount, devices: Mapping[str, str], device_paths: set[str], at: str
+    mount: VolumeMount, devices: Mapping[str, str], device_paths: set[str], path: str
 ) -> FieldErrors:
     if mount.name in devices:
-        yield FieldError.invalid(f"{at}.name", mount.name, "must not already exist in volumeDevices")
+        yield FieldError.invalid(f"{path}.name", mount.name, "must not already exist in volumeDevices")
     if mount.mountPath in device_paths:
         text = "must not already exist as a path in volumeDevices"
-        yield FieldError.invalid(f"{at}.mountPath", mount.mountPath, text)
+        yield FieldError.invalid(f"{path}.mountPath", mount.mountPath, text)
 
 
-def _validate_sub_paths(mount: VolumeMount, at: str, here: str) -> FieldErrors:
+def _validate_sub_paths(mount: VolumeMount, path: str, item_path: str) -> FieldErrors:
     """Yield errors of sub-paths. Those of a path itself are reported at the list, as kube-apiserver does."""
     if mount.subPath:
-        yield from validate_local_descending_path(mount.subPath, f"{at}.subPath")
+        yield from validate_local_descending_path(mount.subPath, f"{path}.subPath")
     if mount.subPathExpr:
         if mount.subPath:
             text = "subPathExpr and subPath are mutually exclusive"
-            yield FieldError.invalid(f"{here}.subPathExpr", mount.subPathExpr, text)
-        yield from validate_local_descending_path(mount.subPathExpr, f"{at}.subPathExpr")
+            yield FieldError.invalid(f"{item_path}.subPathExpr", mount.subPathExpr, text)
+        yield from validate_local_descending_path(mount.subPathExpr, f"{path}.subPathExpr")
 
 
-def _validate_propagation(propagation: str, container: AnyContainer, at: str) -> FieldErrors:
+def _validate_propagation(propagation: str, container: AnyContainer, path: str) -> FieldErrors:
     if propagation not in _PROPAGATIONS:
-        yield FieldError.not_supported(at, propagation, _PROPAGATIONS)
+        yield FieldError.not_supported(path, propagation, _PROPAGATIONS)
     context = container.securityContext
     if propagation == "Bidirectional" and not (context is not None and context.privileged):
         text = "Bidirectional mount propagation is available only to privileged containers"
-        yield FieldError.forbidden(at, text)
+        yield FieldError.forbidden(path, text)
 
 
-def _validate_recursive_read_only(mount: VolumeMount, at: str) -> FieldErrors:
+def _validate_recursive_read_only(mount: VolumeMount, path: str) -> FieldErrors:
     if mount.recursiveReadOnly not in _RECURSIVE:
-        yield FieldError.not_supported(at, mount.recursiveReadOnly, _RECURSIVE)
+        yield FieldError.not_supported(path, mount.recursiveReadOnly, _RECURSIVE)
     elif mount.recursiveReadOnly != "Disabled":
         if not mount.readOnly:
-            yield FieldError.forbidden(at, "may only be specified when readOnly is true")
+            yield FieldError.forbidden(path, "may only be specified when readOnly is true")
         if mount.mountPropagation not in (None, "None"):
             text = "may only be specified when mountPropagation is None or not specified"
-            yield FieldError.forbidden(at, text)
+            yield FieldError.forbidden(path, text)
 
 
-def validate_volume_devices(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> FieldErrors:
+def validate_volume_devices(container: AnyContainer, volumes: Mapping[str, Volume], path: str) -> FieldErrors:
     mounts = {mount.name: mount.mountPath for mount in container.volumeMounts}
     mount_paths = set(mounts.values())
     seen_names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(container.volumeDevices):
-        yield from _validate_device_name(device, volumes, seen_names, f"{at}[{index}].name")
-        yield from _validate_device_path(device, paths, f"{at}[{index}].devicePath")
+        yield from _validate_device_name(device, volumes, seen_names, f"{path}[{index}].name")
+        yield from _validate_device_path(device, paths, f"{path}[{index}].devicePath")
         if device.name in mounts:
-            yield FieldError.invalid(f"{at}[{index}].name", device.name, "must not already exist in volumeMounts")
+            yield FieldError.invalid(f"{path}[{index}].name", device.name, "must not already exist in volumeMounts")
         if device.devicePath in mount_paths:
             text = "must not already exist as a path in volumeMounts"
-            yield FieldError.invalid(f"{at}[{index}].devicePath", device.devicePath, text)
+            yield FieldError.invalid(f"{path}[{index}].devicePath", device.devicePath, text)
 
 
 def _validate_device_name(
-    device: VolumeDevice, volumes: Mapping[str, Volume], known_names: set[str], at: str
+    device: VolumeDevice, volumes: Mapping[str, Volume], known_names: set[str], path: str
 ) -> FieldErrors:
     name, volume = device.name, volumes.get(device.name)
     if not name:
-        yield FieldError.required(at)
+        yield FieldError.required(path)
     if name in known_names:
-        yield FieldError.invalid(at, name, "must be unique")
+        yield FieldError.invalid(path, name, "must be unique")
     if volume is None:
-        yield FieldError.not_found(at, name)
+        yield FieldError.not_found(path, name)
     elif volume.persistentVolumeClaim is None and volume.ephemeral is None:
         text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-        yield FieldError.invalid(at, name, text)
+        yield FieldError.invalid(path, name, text)
     if name:
         known_names.add(name)
 
 
-def _validate_device_path(device: VolumeDevice, paths: set[str], at: str) -> FieldErrors:
+def _validate_device_path(device: VolumeDevice, paths: set[str], field_path: str) -> FieldErrors:
     path = device.devicePath
     if not path:
-        yield FieldError.required(at)
+        yield FieldError.required(field_path)
     if path in paths:
-        yield FieldError.invalid(at, path, "must be unique")
+        yield FieldError.invalid(field_path, path, "must be unique")
     if has_backsteps(path):
-        yield FieldError.invalid(at, path, "can not contain backsteps ('..')")
+        yield FieldError.invalid(field_path, path, "can not contain backsteps ('..')")
     else:
         paths.add(path)

@@ -4,7 +4,7 @@ It is set by stages and by annotations of the pod, `hollow.sampan.dev/FIELD` for
 `hollow.sampan.dev/FIELD.CONTAINER` for one. A duration is `5` (seconds), `5s`, `1m30s`, `forever`, or a range
 `5s..10s`, from which a value is picked that depends only on the seed, so that it is the same on each evaluation.
 
-A stage file defines the behaviour of pods by selectors:
+A stage file defines the behavior of pods by selectors:
 
     stages:
     - name: web servers fall over now and then
@@ -39,7 +39,7 @@ _SHOWN_CONTAINERS = 10
 _MATCH = ("namespace", "labels", "container", "node")
 
 
-class BehaviourError(ValueError):
+class BehaviorError(ValueError):
     """A value of an annotation or of a stage file cannot be parsed."""
 
 
@@ -47,14 +47,14 @@ class BehaviourError(ValueError):
 class DurationRange:
     """A duration or a range of durations."""
 
-    least_s: float
-    most_s: float
+    min_s: float
+    max_s: float
 
     def pick(self, seed: str) -> float:
-        if self.least_s == self.most_s:
-            return self.least_s
+        if self.min_s == self.max_s:
+            return self.min_s
         part = zlib.crc32(seed.encode()) / 0xFFFF_FFFF
-        return round(self.least_s + (self.most_s - self.least_s) * part, 3)
+        return round(self.min_s + (self.max_s - self.min_s) * part, 3)
 
 
 ZERO_DURATION = DurationRange(0, 0)
@@ -62,7 +62,7 @@ ENDLESS = DurationRange(FOREVER, FOREVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerBehaviour:
+class ContainerBehavior:
     pull: DurationRange = ZERO_DURATION
     pull_error: str = ""
     """The error of the image pull; empty if it succeeds."""
@@ -88,16 +88,16 @@ class ContainerBehaviour:
         return self.exit_codes[min(attempt, len(self.exit_codes) - 1)]
 
 
-DEFAULT = ContainerBehaviour()
+DEFAULT = ContainerBehavior()
 
 
 def span(text: str) -> DurationRange:
     """Parse a duration or a range of durations."""
-    least, dots, most = text.strip().partition("..")
-    first = _seconds(least)
-    last = _seconds(most) if dots else first
+    minimum, dots, maximum = text.strip().partition("..")
+    first = _seconds(minimum)
+    last = _seconds(maximum) if dots else first
     if last < first:
-        raise BehaviourError(f"in the range {text!r} the end is before the start")
+        raise BehaviorError(f"in the range {text!r} the end is before the start")
     return DurationRange(first, last)
 
 
@@ -112,16 +112,16 @@ def _seconds(text: str) -> float:
     try:
         return max(durations.parse_duration(text) / 1e9, 0.0)
     except ValueError:
-        raise BehaviourError(f"want a time as in 5, 1m30s, 5s..10s or forever, not {text!r}") from None
+        raise BehaviorError(f"want a time as in 5, 1m30s, 5s..10s or forever, not {text!r}") from None
 
 
 def _codes(text: str) -> tuple[int, ...]:
     try:
         codes = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise BehaviourError(f"want exit codes as in 1 or 1,1,0, not {text!r}") from None
+        raise BehaviorError(f"want exit codes as in 1 or 1,1,0, not {text!r}") from None
     if not all(0 <= code <= 255 for code in codes):
-        raise BehaviourError(f"an exit code is between 0 and 255, not {text!r}")
+        raise BehaviorError(f"an exit code is between 0 and 255, not {text!r}")
     return codes
 
 
@@ -149,35 +149,35 @@ _READERS: Mapping[str, Any] = {
     "log": str,
 }
 _FIELDS = {name: "exit_codes" if name == "exit-code" else name.replace("-", "_") for name in _READERS}
-assert set(_FIELDS.values()) == {field.name for field in fields(ContainerBehaviour)}
+assert set(_FIELDS.values()) == {field.name for field in fields(ContainerBehavior)}
 
 
-def override_fields(behaviour: ContainerBehaviour, annotations: Mapping[str, str]) -> ContainerBehaviour:
-    """Return the behaviour with the fields in `annotations` replaced. The keys are the field names that annotations
+def override_fields(behavior: ContainerBehavior, annotations: Mapping[str, str]) -> ContainerBehavior:
+    """Return the behavior with the fields in `annotations` replaced. The keys are the field names that annotations
     use."""
     values: dict[str, Any] = {}
     for name, text in annotations.items():
         reader = _READERS.get(name)
         if reader is None:
-            raise BehaviourError(f"there is no {name!r}; supported: {', '.join(_READERS)}")
+            raise BehaviorError(f"there is no {name!r}; supported: {', '.join(_READERS)}")
         if len(text) > HOLLOW_VALUE_CHARACTERS and name != "log":
-            raise BehaviourError(f"the value may not be longer than {HOLLOW_VALUE_CHARACTERS} characters")
+            raise BehaviorError(f"the value may not be longer than {HOLLOW_VALUE_CHARACTERS} characters")
         values[_FIELDS[name]] = reader(text)
-    return replace(behaviour, **values) if values else behaviour
+    return replace(behavior, **values) if values else behavior
 
 
-def apply_annotations(behaviour: ContainerBehaviour, pod: Pod, container: str) -> ContainerBehaviour:
-    """Return the behaviour with the pod's annotations for the container applied. Invalid annotations are ignored."""
+def apply_annotations(behavior: ContainerBehavior, pod: Pod, container: str) -> ContainerBehavior:
+    """Return the behavior with the pod's annotations for the container applied. Invalid annotations are ignored."""
     annotations = pod.metadata.annotations
     if not annotations:
-        return behaviour
+        return behavior
     for suffix in ("", f".{container}"):
         for name in _READERS:
             text = annotations.get(f"{PREFIX}{name}{suffix}")
             if text is not None:
                 with suppress(ValueError):
-                    behaviour = override_fields(behaviour, {name: text})
-    return behaviour
+                    behavior = override_fields(behavior, {name: text})
+    return behavior
 
 
 def annotation_errors(annotations: Mapping[str, str], containers: Sequence[str]) -> list[str]:
@@ -209,11 +209,11 @@ def _annotation_error(key: str, text: str, containers: Mapping[str, None]) -> st
 _COMPLETION = DurationRange(1, 1)
 
 
-def run_span(behaviour: ContainerBehaviour, pod: Pod, container: Container, *, is_init: bool) -> DurationRange:
+def run_span(behavior: ContainerBehavior, pod: Pod, container: Container, *, is_init: bool) -> DurationRange:
     """Return how long the container runs unless it is stopped: 0 seconds for an init container, 1 second for a
     container that runs to completion, and forever for all other containers, including sidecars."""
-    if behaviour.run is not None:
-        return behaviour.run
+    if behavior.run is not None:
+        return behavior.run
     if is_init:
         return ENDLESS if is_sidecar(container) else ZERO_DURATION
     return _COMPLETION if _runs_to_completion(pod, container) else ENDLESS
@@ -230,7 +230,7 @@ def _runs_to_completion(pod: Pod, container: Container) -> bool:
 
 
 def ready_span(container: Container) -> tuple[float, float]:
-    """Return the seconds after which a running container counts as started and as ready, unless `behaviour.ready` is
+    """Return the seconds after which a running container counts as started and as ready, unless `behavior.ready` is
     set."""
     startup, readiness = container.startupProbe, container.readinessProbe
     started_s = float(startup.initialDelaySeconds) if startup is not None else 0.0
@@ -262,7 +262,7 @@ class HollowStage:
 class HollowStages:
     stages: Sequence[HollowStage] = field(default_factory=tuple)
 
-    def behaviour(self, pod: Pod, container: str) -> ContainerBehaviour:
+    def behavior(self, pod: Pod, container: str) -> ContainerBehavior:
         effective = DEFAULT
         for stage in self.stages:
             if stage.matches(pod, container):
@@ -294,7 +294,7 @@ def _stage(number: int, entry: Any) -> HollowStage:
     try:
         override_fields(DEFAULT, settings)
         selector = labels.parse(match.get("labels", ""))
-    except (BehaviourError, ValueError) as error:
+    except (BehaviorError, ValueError) as error:
         raise StageError(f"stage {number}: {error}") from None
     return HollowStage(
         annotations=settings,

@@ -1,4 +1,4 @@
-"""The behaviour of hollow containers, from annotations and stages."""
+"""The behavior of hollow containers, from annotations and stages."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.core_v1 import Container, ContainerPort, Pod, PodSpec, Probe
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.runtimes.hollow import NO_STAGES, StageError, read_stages
-from sampan.runtimes.hollow.behaviour import FOREVER, BehaviourError, annotation_errors, run_span, span
+from sampan.runtimes.hollow.behavior import FOREVER, BehaviorError, annotation_errors, run_span, span
 
 
 def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
@@ -32,12 +32,12 @@ def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
 )
 def test_spans_are_parsed(text: str, expected: tuple[float, float]) -> None:
     parsed = span(text)
-    assert (parsed.least_s, parsed.most_s) == expected
+    assert (parsed.min_s, parsed.max_s) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10s..5s", "5s-10s"])
 def test_invalid_spans_are_rejected(text: str) -> None:
-    with pytest.raises(BehaviourError):
+    with pytest.raises(BehaviorError):
         span(text)
 
 
@@ -51,16 +51,16 @@ def test_pick_from_a_range_depends_only_on_the_seed() -> None:
 
 def test_container_annotations_override_pod_annotations() -> None:
     hollow_pod = pod(run="5s", **{"run.main": "7s", "exit-code": "1,1,0"})
-    main, other = NO_STAGES.behaviour(hollow_pod, "main"), NO_STAGES.behaviour(hollow_pod, "other")
+    main, other = NO_STAGES.behavior(hollow_pod, "main"), NO_STAGES.behavior(hollow_pod, "other")
     assert main.run is not None
     assert other.run is not None
-    assert (main.run.least_s, other.run.least_s) == (7, 5)
+    assert (main.run.min_s, other.run.min_s) == (7, 5)
     assert [main.exit_code(attempt) for attempt in range(4)] == [1, 1, 0, 0]
 
 
 def test_invalid_annotations_are_ignored() -> None:
     hollow_pod = pod(run="soon", nonsense="1", **{"exit-code": "300"})
-    assert NO_STAGES.behaviour(hollow_pod, "main") == NO_STAGES.behaviour(pod(), "main")
+    assert NO_STAGES.behavior(hollow_pod, "main") == NO_STAGES.behavior(pod(), "main")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_invalid_annotations_are_ignored() -> None:
     ],
 )
 def test_default_run_time_of_containers(hollow_pod: Pod, is_init: bool, expected: float) -> None:
-    behaviour = NO_STAGES.behaviour(hollow_pod, "main")
-    assert run_span(behaviour, hollow_pod, Container(name="main"), is_init=is_init).least_s == expected
+    behavior = NO_STAGES.behavior(hollow_pod, "main")
+    assert run_span(behavior, hollow_pod, Container(name="main"), is_init=is_init).min_s == expected
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_default_run_time_of_containers(hollow_pod: Pod, is_init: bool, expected
     ],
 )
 def test_server_runs_forever_unless_a_job_owns_its_pod(server: Container) -> None:
-    behaviour = NO_STAGES.behaviour(pod(), "main")
-    assert run_span(behaviour, pod(policy="OnFailure"), server, is_init=False).least_s == FOREVER
-    assert run_span(behaviour, pod(policy="OnFailure", owner="Job"), server, is_init=False).least_s == 1
+    behavior = NO_STAGES.behavior(pod(), "main")
+    assert run_span(behavior, pod(policy="OnFailure"), server, is_init=False).min_s == FOREVER
+    assert run_span(behavior, pod(policy="OnFailure", owner="Job"), server, is_init=False).min_s == 1
 
 
 def test_sidecar_runs_forever_by_default() -> None:
     sidecar = Container(name="main", restartPolicy="Always")
-    assert run_span(NO_STAGES.behaviour(pod(), "main"), pod(), sidecar, is_init=True).least_s == FOREVER
+    assert run_span(NO_STAGES.behavior(pod(), "main"), pod(), sidecar, is_init=True).min_s == FOREVER
 
 
 STAGES = """
@@ -118,12 +118,12 @@ def test_stages_apply_to_matching_containers(tmp_path: Path) -> None:
     path = tmp_path / "stages.yaml"
     path.write_text(STAGES)
     stages = read_stages(path)
-    behaviour = stages.behaviour(pod(), "main")
-    assert behaviour.start.least_s == 1
-    assert behaviour.run is not None
-    assert (behaviour.run.most_s, behaviour.exit_codes) == (300, (1, 0))
-    assert stages.behaviour(pod(), "other").run is None
-    assert stages.behaviour(pod(start="3s"), "main").start.least_s == 3
+    behavior = stages.behavior(pod(), "main")
+    assert behavior.start.min_s == 1
+    assert behavior.run is not None
+    assert (behavior.run.max_s, behavior.exit_codes) == (300, (1, 0))
+    assert stages.behavior(pod(), "other").run is None
+    assert stages.behavior(pod(start="3s"), "main").start.min_s == 3
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The resource table and the behaviours of kinds agree, and each path resets the right fields."""
+"""The resource table and the behaviors of kinds agree, and each path resets the right fields."""
 
 import pkgutil
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from sampan.api.resources.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.registry import kinds
-from sampan.apiserver.registry.behaviour import ResourceBehaviour, make_generic_behaviour
+from sampan.apiserver.registry.behavior import ResourceBehavior, make_generic_behavior
 from sampan.apiserver.registry.kinds import find_handlers
 from sampan.machinery.apply import FieldFilter, IncludedFieldsFilter
 
@@ -22,12 +22,12 @@ OWNED_FIELDS: dict[str, Any] = {
 RESOURCES = list(builtin_scheme({"api/all": True}))
 
 
-def behaviour_of(resource: Resource) -> ResourceBehaviour:
-    return kinds.find_behaviour(resource.group, resource.plural) or make_generic_behaviour(resource)
+def behavior_of(resource: Resource) -> ResourceBehavior:
+    return kinds.find_behavior(resource.group, resource.plural) or make_generic_behavior(resource)
 
 
 def reset_filter(resource: Resource, subresource: str) -> FieldFilter:
-    return behaviour_of(resource).reset_fields(resource, subresource)
+    return behavior_of(resource).reset_fields(resource, subresource)
 
 
 def test_every_module_belongs_to_a_row_of_the_resource_table() -> None:
@@ -36,25 +36,25 @@ def test_every_module_belongs_to_a_row_of_the_resource_table() -> None:
     assert modules <= plurals | {"events_v1"}
 
 
-def test_events_of_both_api_groups_have_separate_behaviours() -> None:
+def test_events_of_both_api_groups_have_separate_behaviors() -> None:
     groups: dict[str, set[str]] = {}
     for resource in RESOURCES:
         groups.setdefault(resource.plural, set()).add(resource.group)
     assert {plural for plural, names in groups.items() if len(names) > 1} == {"events"}
-    assert kinds.find_behaviour("", "events") is not kinds.find_behaviour("events.k8s.io", "events")
+    assert kinds.find_behavior("", "events") is not kinds.find_behavior("events.k8s.io", "events")
 
 
 def test_a_plural_of_another_group_is_not_a_built_in_kind() -> None:
-    assert kinds.find_behaviour("metrics.k8s.io", "pods") is None
+    assert kinds.find_behavior("metrics.k8s.io", "pods") is None
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: f"{resource.qualified}-{resource.version}")
-def test_resource_table_and_behaviour_declare_the_same_subresources(resource: Resource) -> None:
-    behaviour, handlers = behaviour_of(resource), find_handlers(resource.group, resource.plural)
+def test_resource_table_and_behavior_declare_the_same_subresources(resource: Resource) -> None:
+    behavior, handlers = behavior_of(resource), find_handlers(resource.group, resource.plural)
     declared = {subresource.name for subresource in resource.subresources}
-    served = {name for name in (*behaviour.views, *handlers) if name}
+    served = {name for name in (*behavior.views, *handlers) if name}
     assert declared - {"status"} == served - {"status"}
-    assert "status" in declared or "status" not in behaviour.views
+    assert "status" in declared or "status" not in behavior.views
     assert ("" in handlers) == (resource.storage is None), "only kinds that are not stored have a handler"
 
 
@@ -113,4 +113,4 @@ def test_resize_may_own_only_container_resources() -> None:
 @pytest.mark.parametrize(("kind", "keeps_metadata"), [("ServiceCIDR", True), ("CustomResourceDefinition", False)])
 def test_status_update_keeps_metadata_of_service_cidr_but_not_of_crd(kind: str, keeps_metadata: bool) -> None:
     (resource,) = [resource for resource in builtin_scheme() if resource.kind == kind]
-    assert behaviour_of(resource).status_keeps_metadata is keeps_metadata
+    assert behavior_of(resource).status_keeps_metadata is keeps_metadata

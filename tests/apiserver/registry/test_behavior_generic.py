@@ -6,7 +6,7 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
 from sampan.api.types.apps_v1 import Deployment, DeploymentSpec, DeploymentStatus  # noqa: E402
 from sampan.api.types.meta_v1 import ObjectMeta  # noqa: E402
-from sampan.apiserver.registry.behaviour import GenericStatusStrategy, GenericStrategy  # noqa: E402
+from sampan.apiserver.registry.behavior import GenericStatusStrategy, GenericStrategy  # noqa: E402
 from sampan.apiserver.registry.strategy import Context  # noqa: E402
 from sampan.apiserver.request.call import UserInfo  # noqa: E402
 from sampan.testing.registry_conformance import Api  # noqa: E402

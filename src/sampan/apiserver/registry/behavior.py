@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceBehaviour:
+class ResourceBehavior:
     strategy: Strategy = field(default_factory=Strategy)
     views: Mapping[str, Strategy] = field(default_factory=dict)
     """Strategies of subresources that show the object itself: status, ephemeralcontainers, resize, finalize."""
@@ -123,16 +123,16 @@ class GenericStatusStrategy(StatusStrategy):
         self.keeps_metadata, self.reset_fields = keeps_metadata, reset_fields
 
 
-def status_behaviour(
+def status_behavior(
     strategy: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: FieldFilter | None = None
-) -> ResourceBehaviour:
+) -> ResourceBehavior:
     """Return the behavior of a kind with a status subresource, to which the options apply."""
     view = GenericStatusStrategy(strategy, keeps_metadata=keeps_metadata, reset_fields=reset_fields)
-    return ResourceBehaviour(strategy=strategy, views={"status": view})
+    return ResourceBehavior(strategy=strategy, views={"status": view})
 
 
-def make_generic_behaviour(resource: Resource) -> ResourceBehaviour:
+def make_generic_behavior(resource: Resource) -> ResourceBehavior:
     """Return the behavior of a built-in resource without a module of its own."""
     has_status = resource.subresource("status") is not None
     strategy = GenericStrategy(has_status=has_status)
-    return status_behaviour(strategy) if has_status else ResourceBehaviour(strategy=strategy)
+    return status_behavior(strategy) if has_status else ResourceBehavior(strategy=strategy)
