@@ -90,9 +90,9 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, cluster
         if runtime != hollow_nodes.HOLLOW:
             node.metadata.annotations[hollow_nodes.RUNTIME], node.status = runtime, NodeStatus()
         session.send("POST", _NODES, body=json.encode(node))
-    for node_name, position in began.items():
+    for node_name, added_at in began.items():
         _wait_until_ready(session, node_name)
-        click.echo(f"node {node_name} is ready ({time.monotonic() - position:.2f} s)")
+        click.echo(f"node {node_name} is ready ({time.monotonic() - added_at:.2f} s)")
 
 
 @command.command("remove")

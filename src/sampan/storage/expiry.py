@@ -77,11 +77,11 @@ class KeyExpiry:
     def _take_due(self) -> list[tuple[float, int, str]]:
         due: list[tuple[float, int, str]] = []
         while self._heap and len(due) < _MAX_CONCURRENT_DELETIONS:
-            position, revision, key = self._heap[0]
-            if self._deadlines.get(key) == (position, revision):
-                if position > self._clock.monotonic():
+            expires_at, revision, key = self._heap[0]
+            if self._deadlines.get(key) == (expires_at, revision):
+                if expires_at > self._clock.monotonic():
                     break
-                due.append((position, revision, key))
+                due.append((expires_at, revision, key))
                 del self._deadlines[key]
             heapq.heappop(self._heap)
         return due

@@ -117,15 +117,15 @@ class DeviceTaintEvictionController:
             return None
         if planned is not None and planned.uid == pod.metadata.uid and planned.is_done:
             return None
-        position, now = self._compute_pod_eviction_time(pod), self._clock.now()
-        if position is None:
+        due_at, now = self._compute_pod_eviction_time(pod), self._clock.now()
+        if due_at is None:
             if self._planned.pop(key, None) is not None:
                 self._record_event(pod, "Cancelling deletion")
             return None
         self._planned[key] = _PlannedEviction(
-            pod.metadata.uid, is_done=position <= now and await self._evict(key, pod.metadata.uid)
+            pod.metadata.uid, is_done=due_at <= now and await self._evict(key, pod.metadata.uid)
         )
-        return position - now if position > now else None
+        return due_at - now if due_at > now else None
 
     def _compute_pod_eviction_time(self, pod: Pod) -> float | None:
         if not pod.spec.nodeName:

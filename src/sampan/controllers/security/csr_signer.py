@@ -78,11 +78,11 @@ def lifetime_s(asked_s: int | None, max_s: float) -> float:
 
 def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, datetime]:
     """Return the validity period, which does not exceed that of the CA."""
-    position = datetime.fromtimestamp(now, UTC)
-    if position >= ca_end:
+    signed_at = datetime.fromtimestamp(now, UTC)
+    if signed_at >= ca_end:
         raise CannotSign(f"refusing to sign a certificate that expired in the past: NotAfter={ca_end}")
     lost_s = 0 if lifetime_s < _MIN_SHORTENED_LIFETIME_S else _BACKDATED_S
-    return position - timedelta(seconds=_BACKDATED_S), min(position + timedelta(seconds=lifetime_s - lost_s), ca_end)
+    return signed_at - timedelta(seconds=_BACKDATED_S), min(signed_at + timedelta(seconds=lifetime_s - lost_s), ca_end)
 
 
 @dataclass(frozen=True, slots=True)

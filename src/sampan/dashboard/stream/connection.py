@@ -215,8 +215,8 @@ class StreamConnection:
             if not self._due:
                 self._wake.clear()
                 await self._wake.wait()
-            identifier, position = min(self._due.items(), key=lambda entry: entry[1])
-            if (wait_s := position - loop.time()) > 0:
+            identifier, due_at = min(self._due.items(), key=lambda entry: entry[1])
+            if (wait_s := due_at - loop.time()) > 0:
                 await asyncio.sleep(wait_s)
             if self._due.pop(identifier, None) is None:
                 continue

@@ -77,8 +77,8 @@ class VolumeUsageCache:
 
     async def get(self, pod: Pod) -> Sequence[VolumeUsage]:
         uid, now = pod.metadata.uid, self._clock.monotonic()
-        position, usages = self._cached.get(uid, (-_MAX_AGE_S, ()))
-        if not 0 <= now - position < _MAX_AGE_S:
+        measured_at, usages = self._cached.get(uid, (-_MAX_AGE_S, ()))
+        if not 0 <= now - measured_at < _MAX_AGE_S:
             usages = await self._usage(pod)
             self._cached[uid] = (now, usages)
         return usages

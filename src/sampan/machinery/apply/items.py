@@ -64,8 +64,8 @@ def group_by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
     out: dict[str, list[Any]] = {}
     for index, item in enumerate(items):
         try:
-            position = element(item, atom)
+            key = element(item, atom)
         except SchemaMismatch as misfit:
             raise SchemaMismatch(f"element {index}: {misfit}") from None
-        out.setdefault(position, []).append(item)
+        out.setdefault(key, []).append(item)
     return out

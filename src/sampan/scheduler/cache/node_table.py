@@ -210,8 +210,8 @@ class NodeTable:
         signature = info.signature
         items = self.request_items(signature)
         requested = self.requested
-        for position, amount in items:
-            requested[position, row] += sign * amount
+        for column, amount in items:
+            requested[column, row] += sign * amount
         requested[PODS_INDEX, row] += sign
         cpu, memory = signature.nonzero
         self.nonzero[0, row] += sign * cpu

@@ -105,8 +105,8 @@ class PodAllocator:
             return
         bits = np.zeros(len(rows), dtype=np.int64)
         for bit, name in enumerate(state.extended):
-            position = self._table.resource(name)
-            lacking = self._table.allocatable[position, rows] == 0
+            column = self._table.resource(name)
+            lacking = self._table.allocatable[column, rows] == 0
             bits |= lacking.astype(np.int64) << bit
         for pattern in np.unique(bits).tolist():
             names = tuple(name for bit, name in enumerate(state.extended) if pattern >> bit & 1)

@@ -256,7 +256,7 @@ class Framework:
     def fits_with_nominated(self, cycle: CycleState, row: int, nominated: NominatedPods) -> bool:
         """Whether the pod fits the node now, and still does with the pods that are nominated to it."""
         return self.fits(cycle, row) and all(
-            self.fits_with(cycle, position, pods) for position, pods in nominated if position == row
+            self.fits_with(cycle, node_row, pods) for node_row, pods in nominated if node_row == row
         )
 
     def fits_with(self, cycle: CycleState, row: int, pods: Sequence[PodInfo]) -> bool:

@@ -153,7 +153,7 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
         for info in lower:
             table.remove_pod(info.uid, node)
             off[info.uid] = info
-        nominated = [pods for position, pods in cycle.memo.get("nominated", ()) if position == row]
+        nominated = [pods for node_row, pods in cycle.memo.get("nominated", ()) if node_row == row]
         ahead = nominated[0] if nominated else []
         code = _code(cycle, row, ahead)
         if code:

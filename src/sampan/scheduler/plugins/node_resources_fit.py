@@ -77,9 +77,9 @@ class NodeResourcesFit:
         ]
         final = np.zeros(count_of(rows), dtype=np.bool_)
         for name, amount in self._list_checked_requests(cycle.signature):
-            position = table.resource(name)
-            allocatable = table.allocatable[position, rows]
-            lacks, never = amount > allocatable - table.requested[position, rows], amount > allocatable
+            column = table.resource(name)
+            allocatable = table.allocatable[column, rows]
+            lacks, never = amount > allocatable - table.requested[column, rows], amount > allocatable
             if name in table.device_resources:  # DynamicResources decides about nodes without the resource
                 lacks, never = lacks & (allocatable > 0), never & (allocatable > 0)
             short.append((f"Insufficient {name}", lacks))

@@ -148,12 +148,12 @@ def requested_and_allocatable(
 
     Both are zero for an extended resource that the pod does not request.
     """
-    position = table.resource(name)
-    allocatable: Ints = table.allocatable[position, rows]
-    if nonzero and position in (CPU_INDEX, MEMORY_INDEX):
-        index = 0 if position == CPU_INDEX else 1
+    column = table.resource(name)
+    allocatable: Ints = table.allocatable[column, rows]
+    if nonzero and column in (CPU_INDEX, MEMORY_INDEX):
+        index = 0 if column == CPU_INDEX else 1
         return table.nonzero[index, rows] + signature.nonzero[index], allocatable
     request = signature.requests.get(name, 0)
     if not request and "/" in name:
         return np.zeros_like(allocatable), np.zeros_like(allocatable)
-    return table.requested[position, rows] + request, allocatable
+    return table.requested[column, rows] + request, allocatable

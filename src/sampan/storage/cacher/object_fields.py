@@ -128,12 +128,12 @@ class FieldExtractor:
         return labels, like if fields == like else fields, version is not _EMPTY_RAW
 
     def _texts(self, values: list[Scalar]) -> tuple[str, ...]:
-        position = iter(values)
+        scalars = iter(values)
         return tuple(
             [
-                _text(next(position), default)
+                _text(next(scalars), default)
                 if count == 1
-                else _pick_first_set([next(position) for _ in range(count)], default)
+                else _pick_first_set([next(scalars) for _ in range(count)], default)
                 for count, default in self._plan
             ]
         )

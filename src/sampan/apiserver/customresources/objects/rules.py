@@ -333,9 +333,9 @@ def _evaluate(
 ) -> Iterator[FieldError]:
     """Yield the error of a rule that does not hold, or cannot be evaluated. For an unchanged value, a rule that does
     not hold causes a warning instead, unless it compares the value with the one before."""
-    position = path or _ROOT
+    field_path = path or _ROOT
     if rule.program is None or rule.error:
-        yield FieldError.invalid(position, shown_type, f"rule compile error: {rule.error}")
+        yield FieldError.invalid(field_path, shown_type, f"rule compile error: {rule.error}")
         return
     try:
         if evaluation.run(rule.program, variables.select(rule)) is True:
@@ -344,18 +344,18 @@ def _evaluate(
         why = (
             f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.shown}"
         )
-        yield FieldError.invalid(position, shown_type, why)
+        yield FieldError.invalid(field_path, shown_type, why)
         return
     except _BudgetExceeded:
         text = "validation failed due to running out of cost budget, no further validation rules will be run"
-        yield FieldError.invalid(position, shown_type, text)
+        yield FieldError.invalid(field_path, shown_type, text)
         return
     except EvaluationError as error:
         if str(error).startswith(_NO_OVERLOAD):
             why = "call arguments did not match a supported operator, function or macro signature"
-            yield FieldError.invalid(position, shown_type, f"'{error}': {why} for rule: {rule.shown}")
+            yield FieldError.invalid(field_path, shown_type, f"'{error}': {why} for rule: {rule.shown}")
         else:
-            yield FieldError.invalid(position, shown_type, f"{error} evaluating rule: {rule.shown}")
+            yield FieldError.invalid(field_path, shown_type, f"{error} evaluating rule: {rule.shown}")
         return
     shown_value = OMITTED if isinstance(value, dict | list) else value
     failure = _failure(rule, _join_paths(path, rule.source.get("fieldPath", "")), shown_value, variables, evaluation)

@@ -53,10 +53,10 @@ class NetworkPolicyStrategy(Strategy):
         return _validate_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, old_cidrs=old_cidrs)
 
     def warnings(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy | None) -> Iterable[str]:
-        for position, block in _blocks(obj.spec):
-            yield from cidr_warnings(block.cidr, f"{position}.cidr")
+        for path, block in _blocks(obj.spec):
+            yield from cidr_warnings(block.cidr, f"{path}.cidr")
             for index, cidr in enumerate(block.except_):
-                yield from cidr_warnings(cidr, f"{position}.except[{index}]")
+                yield from cidr_warnings(cidr, f"{path}.except[{index}]")
 
 
 def _rules(spec: NetworkPolicySpec) -> Iterator[Rule]:
@@ -67,10 +67,10 @@ def _rules(spec: NetworkPolicySpec) -> Iterator[Rule]:
 
 
 def _blocks(spec: NetworkPolicySpec) -> Iterator[tuple[str, IPBlock]]:
-    for position, _, name, peers in _rules(spec):
+    for path, _, name, peers in _rules(spec):
         for index, peer in enumerate(peers):
             if peer.ipBlock is not None:
-                yield f"spec.{position}.{name}[{index}].ipBlock", peer.ipBlock
+                yield f"spec.{path}.{name}[{index}].ipBlock", peer.ipBlock
 
 
 def _validate_spec(

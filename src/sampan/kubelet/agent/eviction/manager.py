@@ -102,7 +102,7 @@ class EvictionManager:
         """Pressure conditions of the node, which persist for the pressure transition period after the last shortage."""
         now = self._clock.monotonic()
         return sorted(
-            type for type, position in self._last.items() if now - position < self._config.pressure_transition_s
+            type for type, observed_at in self._last.items() if now - observed_at < self._config.pressure_transition_s
         )
 
     def conditions(self) -> dict[str, ConditionValue]:

@@ -267,15 +267,15 @@ class Compiler:
             frame[0] += _MAP_COST
             entries: dict[Any, Any] = {}
             for index, key in enumerate(keys):
-                position, value = map_key(key(frame)), values[index](frame)
+                entry_key, value = map_key(key(frame)), values[index](frame)
                 if index in optional:
                     present = closures.unpack_optional(value)
                     if not present:
                         continue
                     value = present[0]
-                if position in entries:
-                    raise EvaluationError(f"Failed with repeated key: {position}")
-                entries[position] = value
+                if entry_key in entries:
+                    raise EvaluationError(f"Failed with repeated key: {entry_key}")
+                entries[entry_key] = value
             return entries
 
         if optional or not all(isinstance(part, Literal) for part in node.children()):

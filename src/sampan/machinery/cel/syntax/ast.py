@@ -182,7 +182,7 @@ class StructNode(ExpressionNode):
     ) -> None:
         super().__init__(offset)
         self.name, self.values, self.optional = name, tuple(values), frozenset(optional)
-        self.fields, self.offsets = tuple(name for name, _ in fields), tuple(position for _, position in fields)
+        self.fields, self.offsets = tuple(name for name, _ in fields), tuple(offset_value for _, offset_value in fields)
 
     def children(self) -> Sequence[ExpressionNode]:
         return self.values
