@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sampan.kubectl.client.local_clusters import LocalClusters
 
 _COMPLETE = "__complete"
+_HIDDEN = {_COMPLETE: "complete", "alpha": "alpha"}
+"""The modules of commands that the help does not list."""
 _EXTENSIBLE = "create"
 """The command whose sub-commands may be plugins."""
 _SIMILAR = 2
@@ -41,11 +43,10 @@ class RootGroup(KubectlGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS and name != _COMPLETE:
+        if name not in COMMANDS and name not in _HIDDEN:
             return None
-        if name == _COMPLETE:
-            name = "complete"
-        subcommand: click.Command = import_module(f"{__name__}.commands.{name.replace('-', '_')}").command
+        module = _HIDDEN.get(name, name.replace("-", "_"))
+        subcommand: click.Command = import_module(f"{__name__}.commands.{module}").command
         return subcommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
