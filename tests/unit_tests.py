@@ -16,7 +16,7 @@ _WHOLE_MACHINES = ("cli", "cluster", "testing")
 """Packages whose tests start programs or clusters, by means of which their modules need not show."""
 _PROGRAMS = re.compile(
     r"^\s*(?:import|from) (?:subprocess|multiprocessing|pty)\b"
-    r"|^\s*from sampan\.(?:cli|cluster|testing\.cluster)\b"
+    r"|^\s*from sampan\.(?:cli|cluster\.assembly|testing\.cluster)\b"
     r"|^\s*from sampan\.testing import .*\bCluster\b"
     r"|create_subprocess|geteuid|\bunshare\b|\bsetns\b",
     re.MULTILINE,

@@ -31,8 +31,8 @@ UNSCHEDULABLE = {
 def test_unschedulable_pod_lists_rejections_by_node() -> None:
     assert [line.rstrip() for line in explanation_text.lines(UNSCHEDULABLE, is_wide=False)] == [
         "last tried 5s ago (attempt 2): 0/2 nodes are available: …",
-        "in the queue for 60s (unschedulable); retried when an event concerns the",
-        "  plugins NodeResourcesFit",
+        "in the queue for 60s (unschedulable); retried when an event concerns the plugins",
+        "  NodeResourcesFit",
         "",
         "Now none of 2 nodes is feasible:",
         "",
@@ -78,7 +78,7 @@ def test_nodes_with_equal_rejections_share_their_lines() -> None:
         for name, refusals in (("a", [cpu]), ("b", [cpu, taints]), ("c", [cpu]), ("d", [cpu]))
     ]
     lines = explanation_text.lines(UNSCHEDULABLE | {"nodes": nodes, "count": 4}, is_wide=False)
-    assert [line.rstrip() for line in lines if "  NodeRes" in line or "  Taint" in line] == [
+    assert [line.rstrip() for line in lines if "   NodeRes" in line or "   Taint" in line] == [
         "a and 2 more   NodeResourcesFit   Insufficient cpu",
         "b              NodeResourcesFit   Insufficient cpu",
         "               TaintToleration    node(s) had taints",
