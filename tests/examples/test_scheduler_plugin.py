@@ -36,7 +36,7 @@ def wait_for_node(cluster: Cluster, name: str) -> str:
 
 
 def test_example_plugin_has_less_than_40_lines() -> None:
-    assert len((EXAMPLE / "quiet_neighbours.py").read_text().splitlines()) < 40
+    assert len((EXAMPLE / "quiet_neighbors.py").read_text().splitlines()) < 40
 
 
 def test_plugin_separates_noisy_and_quiet_pods() -> None:
@@ -54,7 +54,7 @@ def test_plugin_separates_noisy_and_quiet_pods() -> None:
         pod = builders.pod("stubborn", namespace="default", labels={"noise": "quiet"})
         pod.spec.nodeSelector = {"kubernetes.io/hostname": loud}
         cluster.run(cluster.client.for_kind(Pod).create(pod))
-        wait_until(lambda: "1 node(s) had noisy neighbours" in _failure(cluster, "stubborn"))
+        wait_until(lambda: "1 node(s) had noisy neighbors" in _failure(cluster, "stubborn"))
 
 
 def _failure(cluster: Cluster, name: str) -> str:

@@ -170,6 +170,8 @@ class PodProgress:
     """Containers that must be restarted for a change of their resources."""
     is_restarting_all: bool = False
     """Whether all containers are being stopped in order to be restarted together."""
+    is_pulling: bool = False
+    """Whether an image is being pulled for a container of the pod."""
     interruption: asyncio.Event | None = None
     """Set when the pod has to terminate, in order to interrupt work in progress; None before the first such work."""
 

@@ -227,10 +227,12 @@ class SyncLoop:
         return min((s for s in (retry_s, running_s, report.changes_in_s, deadline_s) if s is not None), default=None)
 
     async def _publish_progress(self, record: PodRecord) -> None:
-        """Publish the status from time to time while the pod starts: pulling its images may take long."""
+        """Publish the status from time to time while an image of the pod is pulled, which may take long. At other times
+        a container whose postStart hook is running would be published as ready."""
         while True:
             await self._clock.sleep(_PROGRESS_S)
-            self._publish(record, self._lifecycle.report(record))
+            if record.progress.is_pulling:
+                self._publish(record, self._lifecycle.report(record))
 
     def _check_deadline(self, record: PodRecord) -> None:
         left_s = deadline_left_s(record.pod, record.status, self._clock.now())

@@ -53,8 +53,8 @@ def test_deletion_order(expected: list[Pod]) -> None:
 def test_pods_on_nodes_with_more_related_pods_are_deleted_first() -> None:
     alone, together = pod("a", node="m", ready_for_s=1), pod("b", node="n", ready_for_s=99999)
     assert names(deletion_order([alone, together], now=NOW)) == ["a", "b"]
-    neighbour = pod("c", node="n", ready_for_s=1)
-    assert names(deletion_order([alone, together], related=[alone, together, neighbour], now=NOW)) == ["b", "a"]
+    neighbor = pod("c", node="n", ready_for_s=1)
+    assert names(deletion_order([alone, together], related=[alone, together, neighbor], now=NOW)) == ["b", "a"]
     ended = pod("c", node="n", phase="Succeeded")
     assert names(deletion_order([alone, together], related=[alone, together, ended], now=NOW)) == ["a", "b"]
 

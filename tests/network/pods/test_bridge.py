@@ -123,7 +123,7 @@ def test_host_ports(lab: Lab) -> None:
     async def main() -> None:
         async with network(lab) as net:
             await net.attach("one", pod, ports)
-            neighbour, neighbour6 = await net.attach("two", other, [])
+            neighbor, neighbor6 = await net.attach("two", other, [])
             with listening(pod, 80) as web, listening(pod, 53, UDP) as dns:
                 assert observe_source(web, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 assert observe_source(web, lab.outside, (NODE_IP6, 8080)) == OUTSIDE_IP6
@@ -134,8 +134,8 @@ def test_host_ports(lab: Lab) -> None:
                 assert observe_source(web, lab.node, ("127.0.0.1", 8081)) == "10.77.0.1"
                 assert observe_source(web, lab.node, (NODE_IP, 8082)) == NODE_IP
                 assert observe_source(dns, lab.node, ("127.0.0.1", 8053)) == "10.77.0.1"
-                assert observe_source(web, other, (NODE_IP, 8080)) == neighbour
-                assert observe_source(web, other, (NODE_IP6, 8080)) == neighbour6
+                assert observe_source(web, other, (NODE_IP, 8080)) == neighbor
+                assert observe_source(web, other, (NODE_IP6, 8080)) == neighbor6
                 assert (
                     observe_source(web, pod, (NODE_IP, 8080)) == "10.77.0.1"
                 )  # the pod connects to itself through its host port

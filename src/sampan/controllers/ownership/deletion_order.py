@@ -21,7 +21,7 @@ class _DeletionRank:
     pod: Pod
     state: tuple[bool, int, bool]
     cost: int
-    neighbours: int
+    neighbors: int
     ready_since: float | None
     restarts: tuple[int, int]
     created: float | None
@@ -58,13 +58,13 @@ def pods_to_delete(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = 
     return pods if count >= len(pods) else deletion_order(pods, related=related, now=now)[:count]
 
 
-def _rank(pod: Pod, cost: int, neighbours: int) -> _DeletionRank:
+def _rank(pod: Pod, cost: int, neighbors: int) -> _DeletionRank:
     created = pod.metadata.creationTimestamp
     return _DeletionRank(
         pod=pod,
         state=(bool(pod.spec.nodeName), _PHASES.get(pod.status.phase, 0), is_ready(pod)),
         cost=cost,
-        neighbours=neighbours,
+        neighbors=neighbors,
         ready_since=ready_since(pod),
         restarts=restart_counts(pod),
         created=parse_time(created) if created else None,
@@ -83,8 +83,8 @@ def _compare_ranks(first: _DeletionRank, second: _DeletionRank, now: float | Non
         return -1 if first.state < second.state else 1
     if first.cost != second.cost:
         return first.cost - second.cost
-    if first.neighbours != second.neighbours:
-        return second.neighbours - first.neighbours
+    if first.neighbors != second.neighbors:
+        return second.neighbors - first.neighbors
     is_ready = first.state[2]
     if is_ready and first.ready_since != second.ready_since:
         return _compare_times(first, second, first.ready_since, second.ready_since, now)

@@ -110,7 +110,7 @@ IFA_ADDRESS: Final = 1
 IFA_LOCAL: Final = 2
 IFA_F_NODAD: Final = 2
 
-# linux/neighbor.h
+# linux/neighbour.h
 NDA_DST: Final = 1
 NDA_LLADDR: Final = 2
 NUD_PERMANENT: Final = 0x80

@@ -215,7 +215,11 @@ class RealPodLifecycle:
     async def start_container(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         pod, node, parts = record.pod, record.node, self._parts
         with parts.trace.step(pod, "pull image", container.name) as step:
-            image = await self._run_unless_terminating(record, parts.images.ensure(record, container))
+            record.progress.is_pulling = True
+            try:
+                image = await self._run_unless_terminating(record, parts.images.ensure(record, container))
+            finally:
+                record.progress.is_pulling = False
             step.outcome = f"{container.name} {image.id}"
         before = parts.runtime.pod_report(pod)
         try:

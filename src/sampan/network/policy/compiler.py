@@ -25,7 +25,7 @@ from sampan.network.policy.policy_table import PolicyTable, TableChain
 
 log = logging.getLogger(__name__)
 
-_NEIGHBOUR_DISCOVERY: Final = (
+_NEIGHBOR_DISCOVERY: Final = (
     "icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, nd-redirect } accept"
 )
 _PRIORITIES: Final = {EGRESS: 1, INGRESS: 2}
@@ -345,7 +345,7 @@ class PolicyCompiler:
 
         Link-local addresses are not forwarded by routers, but by bridges, where pods could use them to evade policies.
         """
-        rules = ["ct state established,related accept", _NEIGHBOUR_DISCOVERY]
+        rules = ["ct state established,related accept", _NEIGHBOR_DISCOVERY]
         if direction == INGRESS:
             not_from_pods = f'iifname != "{self._config.bridge}" ' if self._config.bridge else ""
             rules += [f"{not_from_pods}{FAMILIES[version]} saddr @node{version} accept" for version in VERSIONS]

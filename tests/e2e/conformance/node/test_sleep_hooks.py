@@ -96,12 +96,13 @@ async def test_pre_stop_sleep_of_zero_seconds(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_post_start_sleep(node: RealNode) -> None:
-    """The container counts as running after its postStart hook."""
-    for name, seconds in (("p", 3), ("zero", 0)):
+    """The container counts as running after its postStart hook, also one that lasts longer than the five seconds after
+    which the kubelet publishes the progress of a pull."""
+    for name, seconds in (("p", 7), ("zero", 0)):
         hooked = container(script=STOPS_AT_ONCE, **sleep_hook(seconds, "postStart"))
         await create_pod(node, hooked, name=name, terminationGracePeriodSeconds=30)
     pod, zero = await wait_until_ready(node), await wait_until_ready(node, "zero")
-    for ready, min_s in ((pod, 2), (zero, 0)):
+    for ready, min_s in ((pod, 6), (zero, 0)):
         running = container_status(ready).state.running
         assert running is not None
         since = next(value.lastTransitionTime for value in ready.status.conditions if value.type == "Ready")

@@ -6,8 +6,8 @@ from sampan.scheduler.framework import Handle, NodeView, ScalarPlugin
 LABEL, QUIET, NOISY = "noise", "quiet", "noisy"
 
 
-class QuietNeighbours(ScalarPlugin):
-    name = "QuietNeighbours"
+class QuietNeighbors(ScalarPlugin):
+    name = "QuietNeighbors"
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle)
@@ -17,7 +17,7 @@ class QuietNeighbours(ScalarPlugin):
         """Why the node will not do; empty if it will."""
         if pod.metadata.labels.get(LABEL) != QUIET or self._noisy(node) <= self._most_noisy:
             return ""
-        return "node(s) had noisy neighbours"
+        return "node(s) had noisy neighbors"
 
     def score_node(self, pod: Pod, node: NodeView) -> int:
         """0 to 100: noisy pods stay with their kind."""
