@@ -1,7 +1,7 @@
 """The routes that Sampan adds, which it recognizes by their protocol numbers (`ip route show proto NUMBER`).
 
-A number says what routes are for. Which cluster they belong to is told by their link (pod CIDRs and load balancers),
-whose alias names the owner, or by their metric (mesh), as those of several clusters may use one link.
+A number says what routes are for. The owning cluster is named by the alias of their link (pod CIDRs and load
+balancers), or identified by their metric (mesh), as routes of several clusters may use one link.
 """
 
 from __future__ import annotations
