@@ -7,6 +7,7 @@ such as 36. The counterpart is `k8s.io/component-base/featuregate`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -57,14 +58,19 @@ def gate_history() -> Mapping[str, tuple[GateSpec, ...]]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[GateSpec, ...]])
 
 
-class FeatureGates(msgspec.Struct, frozen=True):
-    """The values of all gates. Raises FeatureGateError for settings that are not possible at the level."""
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """The values of all gates, the same for all components of a cluster.
 
-    settings: dict[str, bool] = msgspec.field(default_factory=dict)
+    Raises FeatureGateError for settings that are not possible at the level.
+    """
+
+    settings: Mapping[str, bool] = field(default_factory=dict)
     """The gates that are set by name, AllAlpha and AllBeta among them."""
     level: int = LEVEL
     min_compatibility: int | None = None
     """The minimal compatibility version; None: the version before `level`."""
+    _enabled: Mapping[str, bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in sorted(self.settings):
@@ -73,9 +79,13 @@ class FeatureGates(msgspec.Struct, frozen=True):
         errors = list(self._find_errors())
         if errors:
             raise FeatureGateError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        object.__setattr__(self, "_enabled", {name: self._find_value(name) for name in gate_history()})
 
     def is_enabled(self, name: str) -> bool:
         """Tell whether a gate is on. Raise KeyError if the table has no such gate."""
+        return self._enabled[name]
+
+    def _find_value(self, name: str) -> bool:
         if name in self.settings:
             return self.settings[name]
         spec = self.find_spec(name)

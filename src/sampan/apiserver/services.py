@@ -124,7 +124,9 @@ def build_services(
         authenticator=authenticator,
         make_authorizers=make,
         security=security,
-        strategy_services=make_strategy_services(registry, ranges=ranges, security=security),
+        strategy_services=make_strategy_services(
+            registry, ranges=ranges, security=security, feature_gates=config.feature_gates
+        ),
         kubelets=kubelets,
         upstream=UpstreamClient(kubelets=kubelets, has_dashboard=config.has_dashboard),
         webhooks=WebhookClients(registry=registry, kubelets=kubelets),

@@ -7,6 +7,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from os import geteuid
 from socket import gethostname
@@ -257,6 +258,7 @@ class Assembly:
             clock=self.clock,
             names=self.config.controllers,
             config=ControllerConfig(
+                feature_gates=self.config.server.feature_gates,
                 root_ca=self.config.root_ca.decode(),
                 serves_storage_migration=bool(self.server.scheme.resources("storagemigration.k8s.io", "v1beta1")),
                 namespace_settle_s=_SHARED_STORE_SETTLE_S if self.config.store.etcd_servers else 0,
@@ -406,6 +408,7 @@ class Assembly:
                 locks=self._locks,
                 machine=self.config.machine_network,
                 recorder=self.server.recorder,
+                feature_gates=self.config.server.feature_gates,
             )
 
         def client_for(user: str) -> Client:
@@ -477,7 +480,7 @@ class Assembly:
 
         await self._supervision.run(_SCHEDULER, lambda: self.leadership.run(_SCHEDULER, client, term))
 
-    async def _scheduler_config(self) -> SchedulerConfig | None:
+    async def _scheduler_config(self) -> SchedulerConfig:
         """Return the scheduler configuration. If the policy is in a ConfigMap, wait for it, as it can be created only
         after the API server has started. It is read as the user who started the cluster, because the role of the
         scheduler does not permit that."""
@@ -490,7 +493,9 @@ class Assembly:
                     reported = str(error)
                     log.warning("the scheduler is not running: %s", reported)
                 await self.clock.sleep(_POLICY_RETRY_S)
-        return settings.config
+        from sampan.scheduler.config import SchedulerConfig
+
+        return replace(settings.config or SchedulerConfig(), feature_gates=self.config.server.feature_gates)
 
     def _hold_clock_while_busy(self, running: AsyncExitStack, idle: Idle) -> None:
         """Keep a virtual clock from advancing until `idle` reports that a component has nothing to do."""

@@ -116,6 +116,7 @@ class ClusterConfig:
 
 def resolve_config(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
     """Return the configuration with CIDRs and DNS servers chosen for real nodes, where the user has not set them."""
+    config = replace(config, nodes=replace(config.nodes, feature_gates=config.server.feature_gates))
     return _with_cluster_dns(_with_pod_cidrs(config, locks), locks)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.controllers.cloud import CloudProvider
 from sampan.host.clock import Clock
 from sampan.machinery.client import Client
@@ -27,6 +28,7 @@ C = TypeVar("C", bound=Controller)
 class ControllerConfig:
     """The settings of kube-controller-manager that concern individual controllers."""
 
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     root_ca: str = ""
     """The PEM bundle with which clients inside the cluster verify the API server. If empty, none is published."""
     namespace_settle_s: float = 0

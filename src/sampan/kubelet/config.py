@@ -1,12 +1,15 @@
 """Configuration that real and hollow kubelets share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from sampan.api.feature_gates import FeatureGates
 
 PORT = 10250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletConfig:
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     lease_duration_s: int = 40
     renew_s: float = 10.0
     """Interval of lease renewals."""

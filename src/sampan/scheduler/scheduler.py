@@ -203,6 +203,7 @@ def _make_profiles(core: _SchedulerCore, cluster_events: ClusterEventPublisher) 
         nominator=core.nominator,
         waiting=core.waiting,
         cluster_events=cluster_events,
+        feature_gates=core.config.feature_gates,
         extenders=core.extenders,
         publish_event=core.decisions.publish_event,
     )

@@ -45,6 +45,10 @@ class Context:
     worker: UserWorker | None = None
     """The share of the user in the thread that processes a large object, so that it does not block the event loop."""
 
+    def is_enabled(self, gate: str) -> bool:
+        """Tell whether a feature gate is on."""
+        return self.services.feature_gates.is_enabled(gate)
+
     def warn_all(self, texts: Iterable[str]) -> None:
         """Add warnings until the response has no room for more; the rest is not computed."""
         for text in texts:

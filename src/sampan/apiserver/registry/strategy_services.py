@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.scheme import Scheme
 from sampan.apiserver.authn.authenticator import UnionTokenAuthenticator
 from sampan.apiserver.authz import UnionAuthorizer
@@ -56,6 +57,7 @@ class StrategyServices:
     node_ports: NodePortAllocator
     security: AuthServices | None
     """Authentication and authorization; None if every request is allowed."""
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
 
     @property
     def scheme(self) -> Scheme:
@@ -66,7 +68,11 @@ class StrategyServices:
 
 
 def make_strategy_services(
-    stores: Stores, *, ranges: ServiceRanges | None = None, security: AuthServices | None = None
+    stores: Stores,
+    *,
+    ranges: ServiceRanges | None = None,
+    security: AuthServices | None = None,
+    feature_gates: FeatureGates | None = None,
 ) -> StrategyServices:
     ranges = ranges or ServiceRanges()
     random = Random(ranges.seed)
@@ -75,4 +81,5 @@ def make_strategy_services(
         addresses=AddressAllocator(stores=stores, ranges=ranges, random=random),
         node_ports=NodePortAllocator(backend=stores.backend, ports=ranges.node_ports, random=random),
         security=security,
+        feature_gates=feature_gates or FeatureGates(),
     )

@@ -160,5 +160,6 @@ def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
     return ControllerConfig(
         **config_fields(_FLAGS, options),
         **parse_signing_flags(options),
+        feature_gates=gates,
         serves_storage_migration=gates.is_enabled(STORAGE_VERSION_MIGRATOR),
     )

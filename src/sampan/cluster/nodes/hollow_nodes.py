@@ -53,7 +53,7 @@ def make_fleet(
         client_for=lambda name: client_of(node_user(name)),
         clock=clock,
         activity=activity,
-        config=KubeletConfig(has_events=config.has_events),
+        config=KubeletConfig(has_events=config.has_events, feature_gates=config.feature_gates),
         stages=read_stages(config.stages) if config.stages is not None else NO_STAGES,
         names=[f"node-{number}" for number in range(config.hollow_count)],
         real_nodes={f"node-{number}" for number in range(config.real_count)},

@@ -77,11 +77,13 @@ class NodeProxies:
         locks: HostLocks,
         machine: NetworkNamespace,
         recorder: FlightRecorder | None = None,
+        feature_gates: FeatureGates | None = None,
     ) -> None:
         """`client` and `informers` have the permissions of kube-proxy. Node ports are reachable on localhost of
         `machine`."""
         self._client, self._informers, self._clock, self._locks = client, informers, clock, locks
         self._cluster_cidrs, self._recorder = cluster_cidrs, recorder
+        self._feature_gates = feature_gates or FeatureGates()
         self._host_turn = asyncio.Lock()
         """Held by the node that runs the proxy in the network namespace of the machine."""
         self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
@@ -149,12 +151,13 @@ class NodeProxies:
         export_process(proxy_metrics)
         export_build_info(proxy_metrics)
         self._client.metrics.export(proxy_metrics)
-        export_feature_gates(proxy_metrics, FeatureGates())
+        export_feature_gates(proxy_metrics, self._feature_gates)
         return NodeProxy(
             config=NodeProxyConfig(
                 node_name=attachment.node,
                 namespace=attachment.namespace,
                 configuration=configuration,
+                feature_gates=self._feature_gates,
                 loopback=loopback_services(self._locks) if is_in_user_space else LoopbackServices(),
                 removes_rules=is_on_host,
             ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.network.dns.upstreams import UpstreamConfig
@@ -56,6 +57,8 @@ class NodesConfig:
     cluster_domain: str = "cluster.local"
     upstreams: UpstreamConfig = field(default_factory=UpstreamConfig)
     """The DNS resolvers of pods with dnsPolicy Default."""
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    """The feature gates of the cluster, for kubelets and proxies."""
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""

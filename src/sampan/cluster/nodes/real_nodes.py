@@ -41,7 +41,7 @@ from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.kubelet.agent.config import IMAGE_GC_OFF, LOCAL_HARD_EVICTION, AgentConfig
 from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
-from sampan.kubelet.config import PORT
+from sampan.kubelet.config import PORT, KubeletConfig
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_powered_on
 from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.client import Client
@@ -319,6 +319,7 @@ def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, lo
         name=name,
         root=root / name / "kubelet",
         logs=root / name / "logs",
+        kubelet=KubeletConfig(feature_gates=config.feature_gates),
         host_name=name if has_own_network else "",
         annotations={RUNTIME: config.runtime},
         node_ips=attachment.addresses,

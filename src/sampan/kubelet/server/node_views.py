@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import quantity, times
 from sampan.host.clock import Clock
@@ -114,7 +113,7 @@ class AgentView:
         metrics = Metrics()
         export_process(metrics)
         export_build_info(metrics)
-        export_feature_gates(metrics, FeatureGates())
+        export_feature_gates(metrics, self._kubelet.config.kubelet.feature_gates)
         export_volumes(metrics, lambda: self._collector.latest)
         export_pods(metrics, self)
         metrics.function(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
@@ -59,6 +60,7 @@ class NodeProxyConfig:
     namespace: NetworkNamespace
     configuration: KubeProxyConfiguration
     """The configuration with its defaults."""
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     loopback: LoopbackServices = field(default_factory=LoopbackServices)
     """The loopback addresses of services in the userspace mode."""
     removes_rules: bool = False

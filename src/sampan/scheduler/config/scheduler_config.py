@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.extenders.extender_config import ExtenderConfig
 from sampan.scheduler.scheduling_queue import QueueConfig
@@ -73,6 +74,7 @@ class SchedulerConfig:
     extenders: Sequence[ExtenderConfig] = ()
     flags: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the configuration file that are also flags of `sampan kube-scheduler`, by the name of the flag."""
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     seed: int | None = None
     """The seed for choosing at random among nodes with the same best score; None takes turns instead."""
     turn_s: float = 0.01

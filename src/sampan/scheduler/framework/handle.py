@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.host.clock import Clock
 from sampan.machinery.client import Client
 from sampan.machinery.informer import Informer, InformerFactory
@@ -46,6 +47,7 @@ class Handle:
     args: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the plugin from the configuration."""
     scheduler_name: str = ""
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     extenders: ExtenderChain | None = None
     """The extenders of the scheduler."""
     publish_event: PublishEvent = _publish_nothing
