@@ -462,6 +462,13 @@ def test_limits_of_cpu_time_grow_on_a_busy_machine(repository: Path) -> None:
     assert {str(path.relative_to(tests)) for path in measuring - scaling} == set(CPU_TIMES)
 
 
+def test_patched_attributes_have_owners_that_the_type_checker_knows(repository: Path) -> None:
+    """mypy sees that the module of `setattr(module, "NAME", value)` exists, but not that of `setattr("module.NAME", …)`."""
+    patches = re.compile(r'\bsetattr\(\s*"')
+    paths = (repository / "tests").rglob("*.py")
+    assert not [str(path) for path in paths if path.name != "test_repository.py" and patches.search(path.read_text())]
+
+
 def test_links_in_documents_lead_somewhere(tracked: list[Path]) -> None:
     documents = [path for path in tracked if path.suffix == ".md"]
     broken = [

@@ -1,6 +1,7 @@
 """The reasons of skips: each says what is missing, and the summary says how to get it."""
 
 import ast
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_every_reason_of_a_skip_has_a_remedy(repository: Path) -> None:
 
 
 def test_missing_requirements_are_named_with_a_remedy_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/crun" if name == "crun" else None)
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/crun" if name == "crun" else None)
     missing = find_missing("crun or runc", "busybox", "dockerd", "containerd", "setpriv")
     assert missing == "not here: busybox, dockerd, containerd, setpriv"
     assert find_remedy(missing) == (

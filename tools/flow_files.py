@@ -53,7 +53,7 @@ class Flow:
 
 FLOWS = {
     "post": Flow(
-        budget=40,
+        budget=45,
         packages=(
             *("apiserver/", "storage/backend.py", "storage/watch_hub.py", "storage/sqlite/"),
             *("storage/cacher/cacher.py", "api/scheme.py", "api/codec/json.py", "machinery/apply/field_manager.py"),
@@ -62,7 +62,7 @@ FLOWS = {
             "apiserver/admission/",  # single plugins: a pod passes through all of them, and most do nothing with it
             *("apiserver/registry/podspec/", "apiserver/registry/validation.py", "apiserver/authn/front_proxy.py"),
             "apiserver/authz/node.py",
-            *("storage/sqlite/upkeep.py", "storage/sqlite/reader.py"),
+            *("storage/sqlite/upkeep.py", "storage/sqlite/reader.py", "apiserver/http/tls.py"),
         ),
         frameworks=("apiserver/admission/framework/chain.py", "apiserver/admission/framework/contract.py"),
     ),
@@ -74,10 +74,17 @@ FLOWS = {
             *("kubelet/devices/", "kubelet/volumes/plugins/", "kubelet/volumes/csi/", "kubelet/agent/eviction/"),
             *(f"kubelet/volumes/{name}.py" for name in ("atomic", "mounter", "ownership")),
             *("kubelet/volumes/usage.py", "kubelet/agent/image_pull_records.py", "kubelet/agent/garbage_collection.py"),
-            *("kubelet/agent/machine.py", "kubelet/agent/node_status_updater.py", "kubelet/heartbeat.py"),
-            *("kubelet/node_status.py", "kubelet/plugin_registry/", "kubelet/logs/", "kubelet/server/"),
+            *("kubelet/agent/machine.py", "kubelet/agent/node_status_updater.py", "kubelet/agent/node_plugins.py"),
+            *(
+                "kubelet/heartbeat.py",
+                "kubelet/node_status.py",
+                "kubelet/plugin_registry/",
+                "kubelet/logs/",
+                "kubelet/server/",
+            ),
             *("kubelet/stats/", "kubelet/agent/kubelet.py", "kubelet/agent/services.py"),
             *("runtimes/images/", "runtimes/kernel.py", "runtimes/safe_paths.py", "runtimes/users.py"),
+            "runtimes/oci/users.py",
         ),
         other_processes=tuple(f"runtimes/monitor/{name}.py" for name in ("logs", "process", "server")),
     ),
@@ -180,12 +187,16 @@ RUNS: dict[str, Callable[[], set[str]]] = {
 }
 
 
-def main() -> None:
+def main() -> int:
+    """Print the files of each flow. Return 1 if a flow has more than its budget."""
+    is_over = False
     for name in sys.argv[1:] or FLOWS:
         files = FLOWS[name].files(RUNS[name]())
+        is_over |= len(files) > FLOWS[name].budget
         lines = sum(len((SOURCE / file).read_text().splitlines()) for file in files)
         print(f"{name}: {len(files)} files of at most {FLOWS[name].budget}, {lines} lines", *files, sep="\n  ")
+    return int(is_over)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,10 +1,12 @@
 """Errors of the command line: one line that names the flag."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from sampan.cli import status
 from sampan.cli.main import cli
 
 FOREIGN_ADDRESS = ("--bind-address", "203.0.113.5")
@@ -146,8 +148,8 @@ def test_unexpected_exception_is_reported_with_the_path_of_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("sampan.cli.status.list_clusters", lambda: 1 / 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(status, "list_clusters", lambda: 1 / 0)
     done = CliRunner().invoke(cli, ["status"])
     (file,) = tmp_path.iterdir()
     assert done.exit_code == 1

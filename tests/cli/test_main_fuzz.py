@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sampan.cli import up
 from sampan.cli.main import cli
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
@@ -180,8 +181,8 @@ def working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
             patch.setattr(f"sampan.cli.{module}.serve", assemble_only)
         for module in ("component", "kubelet", "kube_proxy"):
             patch.setattr(f"sampan.cli.components.{module}.run_loop", discard)
-        patch.setattr("sampan.cli.up.exit_process", lambda: None)
-        patch.setattr("os.fsync", lambda descriptor: None)  # certificates of other directories are thrown away
+        patch.setattr(up, "exit_process", lambda: None)
+        patch.setattr(os, "fsync", lambda descriptor: None)  # certificates of other directories are thrown away
         yield path
 
 

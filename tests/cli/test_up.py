@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -427,7 +428,7 @@ def test_a_component_that_fails_ends_the_cluster(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Assembly, "_schedule", fail)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name, path in {"HOME": tmp_path, "SAMPAN_HOME": tmp_path / "clusters"}.items():
         monkeypatch.setenv(name, str(path))
     words = ("up", "--nodes", "0", "--components", "apiserver,scheduler", "--secure-port", str(free_port()))
@@ -448,7 +449,7 @@ def test_another_port_is_chosen_if_the_chosen_one_was_taken_meanwhile(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Assembly, "_schedule", fail)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name, path in {"HOME": tmp_path, "SAMPAN_HOME": tmp_path / "clusters"}.items():
         monkeypatch.setenv(name, str(path))
     with socket.create_server(("127.0.0.1", 0)) as other:

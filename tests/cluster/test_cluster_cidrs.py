@@ -14,6 +14,7 @@ from sampan.cluster.cluster_cidrs import candidates, choose_pod_cidr, cluster_ci
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs
+from sampan.network import pods
 from sampan.network.nodes import unsupported_reason
 
 
@@ -29,7 +30,7 @@ def test_cluster_keeps_its_cidr_across_restarts(
 ) -> None:
     first = cluster_cidr(tmp_path / "one", locks)
     assert first in candidates(str(tmp_path / "one"))
-    monkeypatch.setattr("sampan.network.pods.free_cidr", lambda candidates, bridge, take: "10.1.0.0/16")
+    monkeypatch.setattr(pods, "free_cidr", lambda candidates, bridge, take: "10.1.0.0/16")
     assert cluster_cidr(tmp_path / "one", locks) == first  # although the routes of its own bridge exist now
     assert cluster_cidr(tmp_path / "two", locks) == "10.1.0.0/16"
 

@@ -15,6 +15,7 @@ import pytest
 
 from sampan.cluster.cluster_config import ClusterConfig, DashboardConfig
 from sampan.cluster.pki import Pki
+from sampan.dashboard import session_file
 from sampan.dashboard.session_file import SessionFile
 from sampan.dashboard.sessions import IDLE_S, LIFETIME_S, MAX_SESSIONS, LoginSessions, User
 from sampan.host.clock import VirtualClock
@@ -150,7 +151,7 @@ async def test_log_out_removes_a_file_that_cannot_be_replaced(server: Server, mo
     def fail(path: Path, content: bytes) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("sampan.dashboard.session_file.write_private", fail)
+    monkeypatch.setattr(session_file, "write_private", fail)
     await sessions.close(session)
     assert not server.path.exists()
     assert (await server.start()).get(identifier) is None

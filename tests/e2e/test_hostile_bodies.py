@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http import client
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -58,7 +59,7 @@ def any_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @pytest.fixture(autouse=True)
 def _many_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python's HTTP client accepts 100 headers, and there may be more warnings."""
-    monkeypatch.setattr("http.client._MAXHEADERS", 100_000)
+    monkeypatch.setattr(client, "_MAXHEADERS", 100_000)
 
 
 def ask(cluster: Cluster, method: str, target: str, body: bytes, media: str = JSON) -> Reply:

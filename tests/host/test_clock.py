@@ -157,9 +157,9 @@ def test_real_clock_sleeper_wakes_after_a_wall_clock_jump(monkeypatch: pytest.Mo
             if len(slept) == 2:
                 wall["now"] += jump_s
 
-        monkeypatch.setattr("time.time", lambda: wall["now"])
-        monkeypatch.setattr("time.monotonic", lambda: wall["monotonic"])
-        monkeypatch.setattr("asyncio.sleep", sleep)
+        monkeypatch.setattr(time, "time", lambda: wall["now"])
+        monkeypatch.setattr(time, "monotonic", lambda: wall["monotonic"])
+        monkeypatch.setattr(asyncio, "sleep", sleep)
         await clock.sleep_monotonic(1e6, wall_offset=wall_offset(clock))
         return slept
 

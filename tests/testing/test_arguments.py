@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sampan.host.clock import VirtualClock
+from sampan.runtimes import choice
 from sampan.runtimes.choice import NoRuntime
 from sampan.runtimes.hollow.behavior import StageError
 from sampan.testing import Cluster
@@ -78,7 +79,7 @@ def test_invalid_stage_file_raises_stage_error(tmp_path: Path) -> None:
 
 
 def test_unavailable_runtime_raises_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sampan.runtimes.choice.detect", _detect_no_runtime)
+    monkeypatch.setattr(choice, "detect", _detect_no_runtime)
     with pytest.raises(NoRuntime, match="docker: no socket of the Docker Engine"), Cluster(nodes=1, runtime="docker"):
         pass
 

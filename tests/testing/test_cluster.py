@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -136,7 +137,7 @@ class TestShutdown:
         assert not directory.exists()
 
     def test_no_directory_is_left_after_a_failed_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         file = tmp_path / "state.db"
         file.write_bytes(b"no database" * 1000)
         with pytest.raises(FormatError, match="is not a Sampan store"), Cluster(store=file):

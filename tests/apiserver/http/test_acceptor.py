@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sampan.apiserver.http import acceptor
 from sampan.apiserver.http.acceptor import Acceptor
 from sampan.apiserver.http.connection_limits import ConnectionSlot
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
@@ -101,7 +102,7 @@ def test_acceptor_continues_after_unexpected_errors(
 
         monkeypatch.setattr(site.http._limiter, "enter", enter)
         monkeypatch.setattr(Acceptor, "_speaks_tls", speaks_tls)
-        monkeypatch.setattr("sampan.apiserver.http.acceptor._PAUSE_S", 0.0)
+        monkeypatch.setattr(acceptor, "_PAUSE_S", 0.0)
         for _ in range(2):
             with pytest.raises((OSError, asyncio.IncompleteReadError)):
                 async with site.wire(tls=True) as wire:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from sampan.cli.local_cluster import cluster_dir as cluster_dir_module
 from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cli.main import cli
 from sampan.machinery.cli_errors import CliError
@@ -139,7 +140,7 @@ def test_down_delete_keeps_foreign_files_and_link_targets(home: Path, tmp_path: 
 
 def test_an_interrupted_removal_can_be_repeated(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster_dir = fill_cluster(home / "mine")
-    monkeypatch.setattr("sampan.cli.local_cluster.cluster_dir._remove_path", _make_failing_remove("pki"))
+    monkeypatch.setattr(cluster_dir_module, "_remove_path", _make_failing_remove("pki"))
     assert (
         run("down", "--name", "mine", "--delete").stderr
         == f"Error: --data-dir: cannot remove {cluster_dir}/pki: busy\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sampan.api import limits
-from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, read_manifest, write_archive
+from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, archive, read_archive, read_manifest, write_archive
 from sampan.cluster.snapshot.archive import count_skipped
 from sampan.host.linux.directory_trees import opened_position, remove_tree, walk_tree
 
@@ -76,7 +76,7 @@ def test_file_that_shrinks_while_it_is_archived_is_padded(
 ) -> None:
     (cluster / "images/blobs/sha256" / BLOB).unlink()
     fstat = os.fstat
-    monkeypatch.setattr("sampan.cluster.snapshot.archive.os.fstat", lambda file: _with_larger_size(fstat(file)))
+    monkeypatch.setattr(os, "fstat", lambda file: _with_larger_size(fstat(file)))
     content = archive_of(cluster)
     monkeypatch.undo()
     read(content, tmp_path / "new")
@@ -126,7 +126,7 @@ def test_more_entries_than_a_reader_accepts_are_left_out_and_counted(
 ) -> None:
     for number in range(30):
         (cluster / f"volumes/pvc_ns_data/{number}").touch()
-    monkeypatch.setattr("sampan.cluster.snapshot.archive.MAX_VOLUME_ENTRIES", 20)
+    monkeypatch.setattr(archive, "MAX_VOLUME_ENTRIES", 20)
     assert count_skipped(cluster / "volumes") >= 15
     read(archive_of(cluster), tmp_path / "new")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_repository_is_usable_on_the_command_line(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(tempfile, "tempdir", None)
     assert names(f"file://{repository}//app") == ["app-second"]
     assert list(tmp_path.glob("kustomize-*")) == [], "the copy is removed"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sampan.kubectl.printers.go_template import TemplateError, parse, render
+from sampan.kubectl.printers.go_template import TemplateError, execution, parse, render
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "go_templates.json").read_text())
 
@@ -40,7 +40,7 @@ def test_missing_key_is_an_error_when_not_allowed() -> None:
     ids=["recursion", "nested-ranges", "long-range", "parentheses"],
 )
 def test_unbounded_templates_are_rejected(monkeypatch: pytest.MonkeyPatch, template: str, message: str) -> None:
-    monkeypatch.setattr("sampan.kubectl.printers.go_template.execution._MAX_STEPS", 20_000)
+    monkeypatch.setattr(execution, "_MAX_STEPS", 20_000)
     with pytest.raises(TemplateError, match=re.escape(message)):
         render(template, {})
 

@@ -25,6 +25,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.network.http_port import bind_socket
 from sampan.network.ingress import listener as listener_module
+from sampan.network.ingress import node_server
 from sampan.network.ingress.controller import IngressController
 from sampan.network.ingress.publication import CONTROLLER, SERVICE, IngressConfig, ensure_ingress_objects
 from tests.api_server import running_api_server
@@ -298,7 +299,7 @@ def _port_of(address: str) -> int:
 def test_connections_beyond_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection beyond the limit is accepted when another connection is closed."""
     other_listeners = 1  # the HTTPS listener waits for a connection too
-    monkeypatch.setattr("sampan.network.ingress.node_server.MAX_CONNECTIONS", 3 + other_listeners)
+    monkeypatch.setattr(node_server, "MAX_CONNECTIONS", 3 + other_listeners)
 
     async def test(lab: IngressLab) -> None:
         open_connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(3)]
@@ -319,7 +320,7 @@ def test_connections_beyond_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_connections_beyond_the_limit_per_client_get_429(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit applies to an address. A connection is accepted when another one of the address is closed."""
-    monkeypatch.setattr("sampan.network.ingress.node_server.INGRESS_CLIENT_CONNECTIONS", 2)
+    monkeypatch.setattr(node_server, "INGRESS_CLIENT_CONNECTIONS", 2)
 
     async def test(lab: IngressLab) -> None:
         connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +14,7 @@ import pytest
 
 from sampan.host.clock import VirtualClock
 from sampan.host.linux.network_namespace import run_in_network
-from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
+from sampan.network.pods import BridgeConfig, BridgeNetwork, frame_rules, sysctls, unsupported_reason
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
@@ -216,8 +217,8 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pod, other = lab.add_namespace("one"), lab.add_namespace("two")
-    monkeypatch.setattr("sampan.network.pods.sysctls.enable_bridge_netfilter", lambda: False)
-    monkeypatch.setattr("sampan.network.pods.frame_rules.FrameRules.install", lambda self, router: False)
+    monkeypatch.setattr(sysctls, "enable_bridge_netfilter", lambda: False)
+    monkeypatch.setattr(frame_rules.FrameRules, "install", lambda self, router: False)
 
     def hide_bridged() -> None:
         for name in ("iptables", "ip6tables"):
@@ -515,7 +516,7 @@ def test_failed_attach_reports_the_reason(lab: Lab, monkeypatch: pytest.MonkeyPa
             await _check_bridge_of_another_owner(lab, second)
             assert lab.links() == links
             await net.remove_all()
-        monkeypatch.setattr("shutil.which", lambda *args, **more: None)
+        monkeypatch.setattr(shutil, "which", lambda *args, **more: None)
         async with network(lab) as net:
             with pytest.raises(RuntimeFailure, match="install nftables"):
                 await net.attach("one", first, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_blocking_firewalls_are_logged_once(caplog: pytest.LogCaptureFixture, mo
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "firewalld", "name": "filter_FORWARD", "hook": "forward", "policy": "accept"},
     )
-    monkeypatch.setattr("shutil.which", lambda name: None)  # iptables is not called
+    monkeypatch.setattr(shutil, "which", lambda name: None)  # iptables is not called
     forward_rules = ForwardRules("tst0")
     for _ in range(2):
         forward_rules.ensure(rules)

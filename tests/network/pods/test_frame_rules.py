@@ -15,7 +15,7 @@ import pytest
 
 from sampan.host.clock import VirtualClock
 from sampan.host.linux.network_namespace import run_in_network
-from sampan.network.pods import BridgeConfig, BridgeNetwork
+from sampan.network.pods import BridgeConfig, BridgeNetwork, frame_rules, sysctls
 from sampan.network.pods.config import hardware_for
 from sampan.network.pods.frame_table import frame_table_for, link_local_address
 from sampan.network.pods.nft import run_nft
@@ -88,7 +88,7 @@ def pods(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     bandwidth = PodBandwidth(egress_bits_per_s=10**9 if request.param == "shaped" else 0)
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "routed":
-            patch.setattr("sampan.network.pods.sysctls.enable_bridge_netfilter", _hide_bridged)
+            patch.setattr(sysctls, "enable_bridge_netfilter", _hide_bridged)
         lab = PodLab(tmp_path_factory.mktemp("namespaces"), bandwidth=bandwidth)
         try:
             yield lab
@@ -389,7 +389,7 @@ def test_with_an_old_nft_everything_but_targets_is_checked(
             raise RuntimeFailure("x", "syntax error, unexpected typeof")
         return run_nft(*args, text=text)
 
-    monkeypatch.setattr("sampan.network.pods.frame_rules.run_nft", refuse_targets)
+    monkeypatch.setattr(frame_rules, "run_nft", refuse_targets)
 
     async def main(network: BridgeNetwork) -> None:
         await network.attach("one", first, [])
@@ -410,7 +410,7 @@ def test_a_kernel_without_the_bridge_family_is_reported_and_connects_pods(
             raise RuntimeFailure("x", "Operation not supported")
         return run_nft(*args, text=text)
 
-    monkeypatch.setattr("sampan.network.pods.frame_rules.run_nft", refuse_bridge_family)
+    monkeypatch.setattr(frame_rules, "run_nft", refuse_bridge_family)
 
     async def main(network: BridgeNetwork) -> None:
         with caplog.at_level(logging.WARNING):

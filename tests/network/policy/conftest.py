@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sampan.network.pods import sysctls
 from tests.network.policy.policy_lab import PolicyLab
 
 
@@ -14,7 +15,7 @@ from tests.network.policy.policy_lab import PolicyLab
 def routed_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolicyLab]:
     """Yield a lab that behaves as on a kernel without br_netfilter."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sampan.network.pods.sysctls.enable_bridge_netfilter", _hide_bridged)
+        patch.setattr(sysctls, "enable_bridge_netfilter", _hide_bridged)
         lab = PolicyLab(tmp_path_factory.mktemp("routed"))
         try:
             yield lab

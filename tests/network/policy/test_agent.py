@@ -22,7 +22,7 @@ from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.informer import InformerFactory
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
-from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
+from sampan.network.policy import NetworkPolicyAgent, PolicyConfig, agent
 from tests.api_server import running_api_server
 from tests.eventually import eventually
 from tests.network.pods.conftest import lab
@@ -171,7 +171,7 @@ def test_packets_arrive_without_a_policy(lab: Lab) -> None:
 
 
 def test_isolate_does_not_miss_a_pod_seen_while_rules_are_written(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sampan.network.policy.agent._POD_SYNC_TIMEOUT_S", 3600.0)
+    monkeypatch.setattr(agent, "_POD_SYNC_TIMEOUT_S", 3600.0)
 
     async def main() -> None:
         async with node_of(lab) as node, running_agent(node), asyncio.timeout(60):
@@ -199,7 +199,7 @@ def test_new_pod_gets_no_packet_before_a_policy_unknown_to_the_informer(lab: Lab
 
 
 def test_pod_unknown_to_the_informers_gets_no_packet(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sampan.network.policy.agent._POD_SYNC_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(agent, "_POD_SYNC_TIMEOUT_S", 0.1)
 
     async def main() -> tuple[int, int]:
         async with node_of(lab) as node:

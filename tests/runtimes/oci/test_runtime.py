@@ -10,6 +10,7 @@ import pytest
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerResources, ContainerSecurity, Mount, NamespaceOptions, SecurityProfile
 from sampan.runtimes.contract import RuntimeFailure, collect_output
+from sampan.runtimes.oci import runtime
 from tests.eventually import eventually
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, run_with_node, shell
 from tests.skips import requires
@@ -188,7 +189,7 @@ def test_mounts_and_shared_process_namespace(tmp_path: Path) -> None:
 def test_an_apparmor_profile_that_is_not_loaded_is_refused(
     tmp_path: Path, type: Literal["RuntimeDefault", "Localhost"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sampan.runtimes.oci.runtime.loaded_profiles", lambda: ["another"])
+    monkeypatch.setattr(runtime, "loaded_profiles", lambda: ["another"])
 
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())

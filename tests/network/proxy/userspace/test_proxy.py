@@ -13,6 +13,7 @@ from sampan.api.types.core_v1 import Service
 from sampan.host.clock import RealClock
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
+from sampan.network import relay_listeners
 from sampan.network.http_port import bind_socket
 from sampan.network.proxy.services import ProxyTopology, ServicePortState
 from sampan.network.proxy.tracker import ServiceTracker, resolve
@@ -180,7 +181,7 @@ def test_traffic_policies_and_source_ranges(
 
 
 async def test_number_of_open_ports_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sampan.network.relay_listeners.RELAYED_PORTS", 5)
+    monkeypatch.setattr(relay_listeners, "RELAYED_PORTS", 5)
     ports = [port(18_000 + number, name=f"p{number}") for number in range(8)]
     async with machine_with(service("many-ports", *ports)) as machine:
         assert len(machine.proxy._listeners._relays) == 5
