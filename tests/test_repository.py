@@ -463,7 +463,7 @@ def test_limits_of_cpu_time_grow_on_a_busy_machine(repository: Path) -> None:
 
 
 def test_patched_attributes_have_owners_that_the_type_checker_knows(repository: Path) -> None:
-    """mypy sees that the module of `setattr(module, "NAME", value)` exists, but not that of `setattr("module.NAME", …)`."""
+    """mypy sees that the module of `setattr(module, "NAME", value)` exists, not that of `setattr("module.NAME", …)`."""
     patches = re.compile(r'\bsetattr\(\s*"')
     paths = (repository / "tests").rglob("*.py")
     assert not [str(path) for path in paths if path.name != "test_repository.py" and patches.search(path.read_text())]
