@@ -47,8 +47,8 @@ official: .venv/ready ## our own forms of official conformance tests that `make 
 operators: .venv/ready ## the tests with real operators and with kubectl v1.36; builds those in Go, which `make test` does not
 	@SAMPAN_BUILD_OPERATORS=1 $(VENV)/python -m pytest -v $(ARGS) tests/operators tests/machinery/cel/test_cel_rules.py tests/e2e/kubectl/test_comparison.py
 
-conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', ARGS="--runtime cri --store etcd --kubectl sampan"
-	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
+conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', KUBERNETES=1.36, ARGS="--runtime cri --store etcd --kubectl sampan"
+	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
 
 clean: ## remove the virtual environment and all caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist dashboard/web/node_modules src/sampan/dashboard/static

@@ -13,6 +13,7 @@ import click
 
 from tests.conformance import images, programs, registry, report, results
 from tests.conformance.cluster import RUNTIMES, STORES, ClusterError, ClusterOptions, running_cluster
+from tests.conformance.programs import Release
 from tests.conformance.run import Suite, parts, sampan_kubectl
 
 
@@ -24,28 +25,38 @@ from tests.conformance.run import Suite, parts, sampan_kubectl
 @click.option("--runtime", type=click.Choice(RUNTIMES), default="oci", show_default=True, help="Container runtime.")
 @click.option("--store", type=click.Choice(STORES), default="sqlite", show_default=True, help="Store of the cluster.")
 @click.option("--kubectl", type=click.Choice(["official", "sampan"]), default="official", show_default=True)
+@click.option(
+    "--kubernetes",
+    type=click.Choice([release.minor for release in programs.find_releases()]),
+    default=programs.LATEST.minor,
+    show_default=True,
+    help="Version of the suite, and the level of the cluster.",
+)
 @click.option("--processes", default=4, show_default=True, help="Tests that run at the same time.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     help="Directory for logs and results, which those of later runs are added to. [a new one]",
 )
-def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processes: int, output: Path | None) -> None:
+def main(
+    focus: str, skip: str, runtime: str, store: str, kubectl: str, kubernetes: str, processes: int, output: Path | None
+) -> None:
     """Run the official Kubernetes conformance suite against a Sampan cluster of two nodes, with containerd one."""
-    options = ClusterOptions(runtime=runtime, store=store)
+    release = Release(kubernetes)
+    options = ClusterOptions(runtime=runtime, store=store, kubernetes=kubernetes)
     output = output or Path(tempfile.mkdtemp(prefix="sampan-conformance-"))
     directory = results.make_directory(output)
     began, commit = time.monotonic(), results.commit(report.ROOT)
     try:
-        cache = _prepare()
-        archives = images.make_all(cache)
+        _build_programs(release)
+        archives = images.make_all(release)
         with (
-            registry.serve(archives, images.blobs_directory(cache)) as address,
+            registry.serve(archives, images.blobs_directory(release)) as address,
             running_cluster(options, directory) as kubeconfig,
         ):
-            program = sampan_kubectl(directory) if kubectl == "sampan" else cache / programs.KUBECTL.name
+            program = sampan_kubectl(directory) if kubectl == "sampan" else release.cache / programs.KUBECTL.name
             suite = Suite(
-                cache=cache,
+                cache=release.cache,
                 kubeconfig=kubeconfig,
                 kubectl=program,
                 registry=address,
@@ -58,7 +69,7 @@ def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processe
         raise click.ClickException(str(error)) from None
     ran, left_out = results.read(files)
     run = results.Run(
-        configuration=results.Configuration(runtime=runtime, store=store, kubectl=kubectl),
+        configuration=results.Configuration(kubernetes=kubernetes, runtime=runtime, store=store, kubectl=kubectl),
         commit=commit,
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         minutes=(time.monotonic() - began) / 60,
@@ -69,13 +80,11 @@ def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processe
     _finish(run, output, directory)
 
 
-def _prepare() -> Path:
-    cache = programs.cache_directory()
+def _build_programs(release: Release) -> None:
     for program in programs.PROGRAMS:
-        if not (cache / program.name).exists():
-            click.echo(f"building {program.package}")
-        programs.build(program, cache)
-    return cache
+        if not (release.cache / program.name).exists():
+            click.echo(f"building {program.package} of {release.version}")
+        programs.build(program, release)
 
 
 def _progress_line() -> Callable[[str], None]:

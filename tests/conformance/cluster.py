@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sampan.api.kubernetes_version import MINOR_VERSION
 from tests.eventually import wait_until
 from tests.ports import free_port
 from tests.runtimes import engines
@@ -30,6 +31,7 @@ class ClusterError(Exception):
 class ClusterOptions:
     runtime: str = "oci"
     store: str = "sqlite"
+    kubernetes: str = MINOR_VERSION
 
     @property
     def nodes(self) -> int:
@@ -54,6 +56,8 @@ def _command(options: ClusterOptions, directory: Path, stack: ExitStack) -> list
     command = [sys.executable, "-m", "sampan", "up", "--data-dir", str(directory / "cluster")]
     command += ["--secure-port", str(free_port()), "--kubeconfig-out", str(directory / "admin.kubeconfig")]
     command += ["--runtime", options.runtime, "--nodes", str(options.nodes)]
+    if options.kubernetes != MINOR_VERSION:
+        command += ["--kubernetes-version", options.kubernetes]
     if options.store == "etcd":
         member = stack.enter_context(etcd_server.running_member(directory / "etcd"))
         command += ["--etcd-servers", member.client_url]

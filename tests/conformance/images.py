@@ -23,7 +23,7 @@ from typing import Any
 
 from sampan.runtimes.images import pause
 from tests.conformance import programs
-from tests.conformance.programs import BuildError
+from tests.conformance.programs import BuildError, Release
 from tests.storage.etcd_server import NO_ETCD
 from tests.storage.etcd_server import find as find_etcd
 
@@ -104,24 +104,26 @@ class _Declaration:
     user: str = ""
 
 
-def make_all(cache: Path) -> list[Image]:
-    """Makes every image; layers and configurations are files in `blobs_directory(cache)`."""
-    blobs = blobs_directory(cache)
+def make_all(release: Release) -> list[Image]:
+    """Makes every image; layers and configurations are files in `blobs_directory(release)`."""
+    blobs = blobs_directory(release)
     blobs.mkdir(parents=True, exist_ok=True)
-    base = _base_layer(cache, blobs)
-    return [image for declared in _declarations(cache) for image in _make(declared, base, blobs)]
+    base = _base_layer(release.cache, blobs)
+    return [image for declared in _declarations(release) for image in _make(declared, base, blobs)]
 
 
-def blobs_directory(cache: Path) -> Path:
-    return cache / "blobs"
+def blobs_directory(release: Release) -> Path:
+    return release.cache / "blobs"
 
 
-def _declarations(cache: Path) -> list[_Declaration]:
+def _declarations(release: Release) -> list[_Declaration]:
+    """Returns the images with the tags that the suites of all releases expect."""
+
     def program(built: programs.Program, path: str, mode: int = 0o755) -> File:
-        return File(path, cache / built.name, mode)
+        return File(path, release.cache / built.name, mode)
 
     def agnhost_files() -> list[File]:
-        certificates = _module_directory("k8s.io/kubernetes") / "test/images/agnhost/porter"
+        certificates = _module_directory(release, "k8s.io/kubernetes") / "test/images/agnhost/porter"
         return [
             program(programs.AGNHOST, "agnhost"),
             File("agnhost-2", link="agnhost"),
@@ -140,16 +142,25 @@ def _declarations(cache: Path) -> list[_Declaration]:
 
     tests = "e2e-test-images"
     return [
-        agnhost(f"{tests}/agnhost", "2.55", "2.63.0"),
+        agnhost(f"{tests}/agnhost", "2.55", "2.63.0", "2.66.1"),
         agnhost("k8s-authenticated-test/agnhost", "2.6"),
         agnhost(f"{tests}/kitten", "1.8", files=page_files("kitten.jpg"), command="test-webserver"),
         agnhost(f"{tests}/nautilus", "1.8", files=page_files("nautilus.jpg"), command="test-webserver"),
         _Declaration(
-            repository=f"{tests}/busybox", tags=("1.37.0-1",), files=_busybox_files, has_base=False, command=["sh"]
+            repository=f"{tests}/busybox",
+            tags=("1.37.0-1", "1.37.0-2"),
+            files=_busybox_files,
+            has_base=False,
+            command=["sh"],
         ),
-        _Declaration(repository=f"{tests}/nginx", tags=("1.15-4", "1.27-0"), files=_nginx_files, command=["nginx"]),
+        _Declaration(
+            repository=f"{tests}/nginx",
+            tags=("1.15-4", "1.27-0", "1.27.0-2", "1.28.0-2"),
+            files=_nginx_files,
+            command=["nginx"],
+        ),
         _Declaration(repository=f"{tests}/perl", tags=("5.26",)),
-        _Declaration(repository=f"{tests}/glibc-dns-testing", tags=("2.0.0",)),
+        _Declaration(repository=f"{tests}/glibc-dns-testing", tags=("2.0.0", "2.1.1")),
         _Declaration(repository=f"{tests}/ipc-utils", tags=("1.4",)),
         _Declaration(repository=f"{tests}/nonroot", tags=("1.5",), user="1234"),
         _Declaration(
@@ -164,7 +175,7 @@ def _declarations(cache: Path) -> list[_Declaration]:
             files=lambda: [program(programs.SAMPLE_APISERVER, "sample-apiserver")],
             entrypoint=["/sample-apiserver"],
         ),
-        _Declaration(repository="etcd", tags=("3.6.8-0",), files=_etcd_files),
+        _Declaration(repository="etcd", tags=("3.6.8-0", "3.7.0-0"), files=_etcd_files),
         _Declaration(
             repository="pause",
             tags=("3.10.2",),
@@ -227,9 +238,9 @@ def _find_program(program: str, package: str) -> Path:
     return Path(path)
 
 
-def _module_directory(module: str) -> Path:
+def _module_directory(release: Release, module: str) -> Path:
     command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
-    listed = subprocess.run(command, cwd=programs.HERE, check=True, capture_output=True, text=True)
+    listed = subprocess.run(command, cwd=release.modules, check=True, capture_output=True, text=True)
     return Path(listed.stdout.strip())
 
 

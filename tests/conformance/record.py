@@ -26,14 +26,14 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     date: str
     minutes: float
     passed: Sequence[int]
-    """The positions of the tests in the list of all tests."""
+    """The positions of the tests in the list of all tests of the version."""
     failed: dict[int, str]
     """The reasons by position."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    tests: Sequence[str]
-    """The names of all tests, sorted."""
+    tests: dict[str, Sequence[str]]
+    """The names of all tests, sorted, by version of Kubernetes."""
     runs: Sequence[RecordedRun]
 
 
@@ -42,16 +42,20 @@ def read_record(file: Path = FILE) -> list[Run]:
     if not file.exists():
         return []
     record = msgspec.json.decode(file.read_bytes(), type=Record)
-    return [_run(run, record.tests) for run in record.runs]
+    return [_run(run, record.tests[run.configuration.kubernetes]) for run in record.runs]
 
 
 def write_record(runs: Iterable[Run], file: Path = FILE) -> None:
     """Writes one line for each test and each run."""
+    names_by_version: dict[str, set[str]] = {}
     runs = list(runs)
-    tests = sorted({name for run in runs for name in (*run.left_out, *(result.name for result in run.results))})
-    positions = {name: position for position, name in enumerate(tests)}
-    names, recorded = _lines(tests), _lines([_convert_run(run, positions) for run in runs])
-    file.write_text(f'{{"tests": [\n{names}\n], "runs": [\n{recorded}\n]}}\n')
+    for run in runs:
+        names = names_by_version.setdefault(run.configuration.kubernetes, set())
+        names.update(run.left_out, (result.name for result in run.results))
+    tests = {version: sorted(names) for version, names in sorted(names_by_version.items())}
+    lists = ",\n".join(f'"{version}": [\n{_lines(names)}\n]' for version, names in tests.items())
+    recorded = _lines([_convert_run(run, tests[run.configuration.kubernetes]) for run in runs])
+    file.write_text(f'{{"tests": {{\n{lists}\n}}, "runs": [\n{recorded}\n]}}\n')
 
 
 def merge_runs(recorded: Iterable[Run], new: Iterable[Run]) -> list[Run]:
@@ -64,7 +68,8 @@ def _lines(values: Iterable[object]) -> str:
     return ",\n".join(msgspec.json.encode(value).decode() for value in values)
 
 
-def _convert_run(run: Run, positions: dict[str, int]) -> RecordedRun:
+def _convert_run(run: Run, tests: Sequence[str]) -> RecordedRun:
+    positions = {name: position for position, name in enumerate(tests)}
     return RecordedRun(
         started=run.started,
         configuration=run.configuration,

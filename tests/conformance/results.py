@@ -11,9 +11,13 @@ from pathlib import Path
 
 import msgspec
 
+from tests.conformance.programs import LATEST
+
 _SIG = re.compile(r"\[(sig-[a-z-]+)\]")
 _PLACE = re.compile(r" In \[\w+\] at: .*")
 """The place in the source of the suite that ginkgo adds to the text of a failure."""
+_LABELS = re.compile(r" \[[^\[\]]*, [^\[\]]*\]$")
+"""The labels of a test, which are at the end of its name in junit files: a conformance test has two or more."""
 _LONGEST_REASON = 300
 _FILE = "results.json"
 
@@ -30,12 +34,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    kubernetes: str = LATEST.minor
+    """The version of the suite, and the level of the cluster."""
     runtime: str = "oci"
     store: str = "sqlite"
     kubectl: str = "official"
 
     def __str__(self) -> str:
-        return f"{self.runtime}, {self.store}, {self.kubectl} kubectl"
+        return f"v{self.kubernetes}, {self.runtime}, {self.store}, {self.kubectl} kubectl"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +135,7 @@ def commit(directory: Path) -> str:
 
 def _strip_labels(name: str) -> str:
     """Returns the name of a test without the prefix and the list of labels that ginkgo adds."""
-    name = name.removeprefix("[It] ")
-    return name[: name.rindex("[Conformance]")] + "[Conformance]" if "[Conformance]" in name else name
+    return _LABELS.sub("", name.removeprefix("[It] "))
 
 
 def _result(name: str, case: ElementTree.Element) -> Result:

@@ -81,6 +81,6 @@ GUESTBOOK_SUITE = GoProgram(
 COREDNS = GoProgram(name="coredns", source=HERE / "coredns", build=("build",))
 """CoreDNS with the plugins that the configuration of a cluster names."""
 AGNHOST = GoProgram(
-    name=programs.AGNHOST.name, source=programs.HERE, build=("build",), package=programs.AGNHOST.package
+    name=programs.AGNHOST.name, source=programs.LATEST.modules, build=("build",), package=programs.AGNHOST.package
 )
 """The program of most test images of Kubernetes."""

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.programs import LATEST
 from tests.e2e.conformance.fast_selection import FAST_SELECTION
 
 HERE = Path(__file__).parent
 GROUP = "[sig-"
-COMPLETE = ("apps", "architecture", "auth", "instrumentation", "node", "scheduling", "storage")
+COMPLETE = ("apps", "architecture", "instrumentation", "scheduling", "storage")
 
 
 def strip_tags(name: str) -> str:
@@ -38,8 +39,8 @@ def count_by_group(names: Iterable[str]) -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
-def names(reference_dir: Path) -> set[str]:
-    text = (reference_dir / "conformance-tests.txt").read_text()
+def names(repository: Path) -> set[str]:
+    text = (repository / "reference" / f"v{LATEST.minor}" / "conformance-tests.txt").read_text()
     return {strip_tags(name) for name in text.splitlines()}
 
 

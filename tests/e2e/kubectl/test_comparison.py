@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from sampan.cli.main import cli
 from sampan.testing import Cluster
-from tests.conformance.programs import KUBECTL, BuildError, build, cache_directory
+from tests.conformance.programs import KUBECTL, BuildError, Release, build
 from tests.e2e.kubectl import comparison, version_differences
 from tests.e2e.kubectl.command import WITHOUT_GARBAGE_COLLECTION, Kubectl
 from tests.e2e.kubectl.comparison import Area, Line, mask
@@ -50,10 +50,11 @@ def find_kubectl() -> RealKubectl:
 
     With empty caches of Go, the build takes 210 s of CPU time: only SAMPAN_BUILD_OPERATORS asks for it.
     """
-    built = cache_directory() / KUBECTL.name
+    release = Release(".".join(map(str, version_differences.SAME)))
+    built = release.cache / KUBECTL.name
     if os.environ.get("SAMPAN_BUILD_OPERATORS"):
         try:
-            build(KUBECTL, cache_directory())
+            build(KUBECTL, release)
         except BuildError as error:
             pytest.skip(str(error))
     program = os.environ.get("SAMPAN_KUBECTL") or (str(built) if built.exists() else shutil.which("kubectl"))

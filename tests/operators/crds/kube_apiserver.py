@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.conformance.programs import BuildError, Program, build, cache_directory
+from tests.conformance.programs import BuildError, Program, build
 from tests.eventually import wait_until
 from tests.operators.crds.comparison import Server
 from tests.ports import free_port
@@ -31,7 +31,7 @@ def build_or_skip() -> Path:
     if not os.environ.get("SAMPAN_BUILD_OPERATORS"):
         pytest.skip("the comparison with kube-apiserver is part of `make operators`, which builds it")
     try:
-        return build(KUBE_APISERVER, cache_directory())
+        return build(KUBE_APISERVER)
     except BuildError as error:
         pytest.skip(str(error))
 

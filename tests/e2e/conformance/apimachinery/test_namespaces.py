@@ -28,7 +28,7 @@ async def read(c: ReplicaCluster) -> Namespace:
 
 
 def test_deleting_a_namespace_deletes_its_pods() -> None:
-    """[sig-api-machinery] Namespaces [Serial] should ensure that all pods are removed when a namespace is deleted"""
+    """[sig-api-machinery] Namespaces should ensure that all pods are removed when a namespace is deleted"""
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
@@ -47,8 +47,7 @@ def test_deleting_a_namespace_deletes_its_pods() -> None:
 
 
 def test_deleting_a_namespace_deletes_its_services() -> None:
-    """[sig-api-machinery] Namespaces [Serial] should ensure that all services are removed when a namespace is
-    deleted"""
+    """[sig-api-machinery] Namespaces should ensure that all services are removed when a namespace is deleted"""
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
@@ -65,7 +64,7 @@ def test_deleting_a_namespace_deletes_its_services() -> None:
 
 
 def test_patch() -> None:
-    """[sig-api-machinery] Namespaces [Serial] should patch a Namespace"""
+    """[sig-api-machinery] Namespaces should patch a Namespace"""
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
@@ -76,7 +75,7 @@ def test_patch() -> None:
 
 
 def test_update() -> None:
-    """[sig-api-machinery] Namespaces [Serial] should apply an update to a Namespace"""
+    """[sig-api-machinery] Namespaces should apply an update to a Namespace"""
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
@@ -89,7 +88,7 @@ def test_update() -> None:
 
 
 def test_status() -> None:
-    """[sig-api-machinery] Namespaces [Serial] should apply changes to a namespace status"""
+    """[sig-api-machinery] Namespaces should apply changes to a namespace status"""
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
@@ -107,7 +106,7 @@ def test_status() -> None:
 
 
 def test_finalizer() -> None:
-    """[sig-api-machinery] Namespaces [Serial] should apply a finalizer to a Namespace"""
+    """[sig-api-machinery] Namespaces should apply a finalizer to a Namespace"""
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)

@@ -8,7 +8,7 @@ from tests.e2e.conformance.apps.sets import Sets, daemon_set, run_scenario
 
 
 def test_lifecycle() -> None:
-    """[sig-apps] ControllerRevision [Serial] should manage the lifecycle of a ControllerRevision [Conformance]"""
+    """[sig-apps] ControllerRevision should manage the lifecycle of a ControllerRevision [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())

@@ -31,7 +31,7 @@ async def color(c: Sets, node: str, value: str | None) -> None:
 
 
 def test_simple_daemon() -> None:
-    """[sig-apps] Daemon set [Serial] should run and stop simple daemon [Conformance]"""
+    """[sig-apps] Daemon set should run and stop simple daemon [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())
@@ -49,7 +49,7 @@ def test_simple_daemon() -> None:
 
 
 def test_complex_daemon() -> None:
-    """[sig-apps] Daemon set [Serial] should run and stop complex daemon [Conformance]"""
+    """[sig-apps] Daemon set should run and stop complex daemon [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set(pods=template(nodeSelector={"daemonset-color": "blue"})))
@@ -67,7 +67,7 @@ def test_complex_daemon() -> None:
 
 
 def test_failed_pods_are_recreated() -> None:
-    """[sig-apps] Daemon set [Serial] should retry creating failed daemon pods [Conformance]"""
+    """[sig-apps] Daemon set should retry creating failed daemon pods [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())
@@ -83,7 +83,8 @@ def test_failed_pods_are_recreated() -> None:
 
 
 def test_rolling_update() -> None:
-    """[sig-apps] Daemon set [Serial] should update pod when spec was updated and update strategy is RollingUpdate [Conformance]"""  # noqa: E501
+    """[sig-apps] Daemon set should update pod when spec was updated and update strategy is RollingUpdate
+    [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set(updateStrategy=ROLLING))
@@ -103,7 +104,7 @@ def test_rolling_update() -> None:
 
 
 def test_rollback_without_restarts() -> None:
-    """[sig-apps] Daemon set [Serial] should rollback without unnecessary restarts [Conformance]"""
+    """[sig-apps] Daemon set should rollback without unnecessary restarts [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         pods = template()
@@ -130,7 +131,7 @@ def test_rollback_without_restarts() -> None:
 
 
 def test_list_and_delete_collection() -> None:
-    """[sig-apps] Daemon set [Serial] should list and delete a collection of DaemonSets [Conformance]"""
+    """[sig-apps] Daemon set should list and delete a collection of DaemonSets [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())
@@ -146,7 +147,7 @@ def test_list_and_delete_collection() -> None:
 
 
 def test_status() -> None:
-    """[sig-apps] Daemon set [Serial] should verify changes to a daemon set status [Conformance]"""
+    """[sig-apps] Daemon set should verify changes to a daemon set status [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())

@@ -64,7 +64,8 @@ def test_adopt_matching_orphans_and_release_non_matching() -> None:
 
 
 def test_ignore_failures_by_the_disruption_target_condition() -> None:
-    """[sig-apps] Job should allow to use a pod failure policy to ignore failure matching on DisruptionTarget condition"""  # noqa: E501
+    """[sig-apps] Job should allow to use a pod failure policy to ignore failure matching on DisruptionTarget
+    condition"""
 
     async def scenario(c: Batch) -> None:
         rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}

@@ -48,7 +48,8 @@ async def status(c: Sets) -> Any:
 
 
 def test_scaling_in_order() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Scaling should happen in predictable order and halt if any stateful pod is unhealthy [Slow] [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Scaling should happen in predictable
+    order and halt if any stateful pod is unhealthy [Slow] [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         async with order(c) as started:
@@ -77,7 +78,8 @@ def test_scaling_in_order() -> None:
 
 
 def test_burst_scaling() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Burst scaling should run to completion even with unhealthy pods [Slow] [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Burst scaling should run to completion
+    even with unhealthy pods [Slow] [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(1, pods=GATED, podManagementPolicy="Parallel"))
@@ -98,7 +100,8 @@ def test_burst_scaling() -> None:
 
 
 def test_recreate_failed_pod() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Should recreate evicted statefulset [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Should recreate evicted statefulset
+    [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         port = {"hostPort": 21017, "containerPort": 21017, "name": "conflict"}
@@ -120,7 +123,8 @@ def test_recreate_failed_pod() -> None:
 
 
 def test_scale_subresource() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should have a working scale subresource [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should have a working scale subresource
+    [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(1))
@@ -139,7 +143,8 @@ def test_scale_subresource() -> None:
 
 
 def test_list_patch_and_delete_collection() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should list, patch and delete a collection of StatefulSets [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should list, patch and delete a
+    collection of StatefulSets [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(2))
@@ -163,7 +168,8 @@ def test_list_patch_and_delete_collection() -> None:
 
 
 def test_canary_and_phased_updates() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should perform canary updates and phased rolling updates of template modifications [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should perform canary updates and
+    phased rolling updates of template modifications [Conformance]"""
 
     async def partition(c: Sets, least: int) -> None:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": least}}
@@ -196,7 +202,8 @@ def test_canary_and_phased_updates() -> None:
 
 
 def test_rolling_updates_and_roll_backs() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should perform rolling updates and roll backs of template modifications [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should perform rolling updates and roll
+    backs of template modifications [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(3), 120)
@@ -220,7 +227,8 @@ def test_rolling_updates_and_roll_backs() -> None:
 
 
 def test_status() -> None:
-    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should validate Statefulset Status endpoints [Conformance]"""  # noqa: E501
+    """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should validate Statefulset Status
+    endpoints [Conformance]"""
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(1))

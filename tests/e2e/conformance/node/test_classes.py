@@ -94,7 +94,7 @@ async def debug(node: RealNode, *containers: dict[str, Any]) -> None:
 
 @concurrent_scenario
 async def test_ephemeral_container_starts(node: RealNode) -> None:
-    """[sig-node] Ephemeral Containers [NodeConformance] will start an ephemeral container in an existing pod
+    """[sig-node] Ephemeral Containers will start an ephemeral container in an existing pod
     [Conformance]"""
     await create_pod(node, container(script="exec sleep 4711"))
     await wait_until_ready(node)
@@ -107,7 +107,7 @@ async def test_ephemeral_container_starts(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
-    """[sig-node] Ephemeral Containers [NodeConformance] should update the ephemeral containers in an existing pod
+    """[sig-node] Ephemeral Containers should update the ephemeral containers in an existing pod
     [Conformance]"""
     await create_pod(node, container())
     await wait_until_ready(node)

@@ -109,7 +109,7 @@ def conditions(pod: Pod) -> dict[str, str]:
 
 @concurrent_scenario
 async def test_init_containers_of_a_restart_never_pod(node: RealNode) -> None:
-    """[sig-node] InitContainer [NodeConformance] should invoke init containers on a RestartNever pod [Conformance]"""
+    """[sig-node] InitContainer should invoke init containers on a RestartNever pod [Conformance]"""
     inits = [container("init1", "true"), container("init2", "true")]
     await create_pod(node, container("run1", "true"), initContainers=inits, restartPolicy="Never")
     pod = await node.wait_until_succeeded("p")
@@ -125,7 +125,7 @@ async def test_init_containers_of_a_restart_never_pod(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_init_containers_of_a_restart_always_pod(node: RealNode) -> None:
-    """[sig-node] InitContainer [NodeConformance] should invoke init containers on a RestartAlways pod [Conformance]"""
+    """[sig-node] InitContainer should invoke init containers on a RestartAlways pod [Conformance]"""
     await create_pod(node, container("run1"), initContainers=[container("init1", "true"), container("init2", "true")])
     pod = await wait_until_ready(node)
     assert pod.status.phase == "Running"
@@ -135,8 +135,8 @@ async def test_init_containers_of_a_restart_always_pod(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_failed_init_container_of_a_restart_always_pod(node: RealNode) -> None:
-    """[sig-node] InitContainer [NodeConformance] should not start app containers if init containers fail on a
-    RestartAlways pod [Conformance]"""
+    """[sig-node] InitContainer should not start app containers if init containers fail on a RestartAlways pod
+    [Conformance]"""
     await create_pod(node, container("run1"), initContainers=[container("init1", "false"), container("init2", "true")])
     pod = await node.wait_for(
         "p", lambda pod: any(status.restartCount >= 2 for status in pod.status.initContainerStatuses)
@@ -149,8 +149,8 @@ async def test_failed_init_container_of_a_restart_always_pod(node: RealNode) -> 
 
 @concurrent_scenario
 async def test_failed_init_container_of_a_restart_never_pod(node: RealNode) -> None:
-    """[sig-node] InitContainer [NodeConformance] should not start app containers and fail the pod if init containers
-    fail on a RestartNever pod [Conformance]"""
+    """[sig-node] InitContainer should not start app containers and fail the pod if init containers fail on a
+    RestartNever pod [Conformance]"""
     inits = [container("init1", "true"), container("init2", "false")]
     await create_pod(node, container("run1"), initContainers=inits, restartPolicy="Never")
     pod = await node.wait_for("p", lambda pod: pod.status.phase == "Failed")

@@ -117,8 +117,7 @@ async def resize_three_containers(node: RealNode, *after: Amounts) -> None:
 
 @concurrent_scenario
 async def test_net_increase(node: RealNode) -> None:
-    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
-    mem on c1, c2, decrease cpu & mem on c3 - net increase [MinimumKubeletVersion:1.34] [Conformance]"""
+    """Two containers grow and one shrinks: the pod grows."""
     await resize_three_containers(
         node,
         guaranteed_resources("70m", "60Mi"),
@@ -129,8 +128,7 @@ async def test_net_increase(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_net_decrease(node: RealNode) -> None:
-    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
-    mem on c1, decrease cpu & mem on c2, c3 - net decrease [MinimumKubeletVersion:1.34] [Conformance]"""
+    """One container grows and two shrink: the pod shrinks."""
     await resize_three_containers(
         node,
         guaranteed_resources("55m", "60Mi"),
@@ -141,8 +139,7 @@ async def test_net_decrease(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_mixed_increase_and_decrease(node: RealNode) -> None:
-    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase: CPU
-    (c1,c3), memory (c2, c3) ; decrease: CPU (c2) [MinimumKubeletVersion:1.34] [Conformance]"""
+    """Containers grow in one resource while they shrink in another."""
     await resize_three_containers(
         node,
         guaranteed_resources("60m", "50Mi"),

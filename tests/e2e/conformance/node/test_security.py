@@ -85,7 +85,7 @@ async def test_allow_privilege_escalation(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_sysctl(node: RealNode) -> None:
-    """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should support sysctls [Environment:NotInUserNS]
+    """[sig-node] Sysctls [LinuxOnly] should support sysctls [Environment:NotInUserNS]
     [Conformance]"""
     sysctls = [{"name": "kernel.shm_rmid_forced", "value": "1"}]
     output = await node.output("cat /proc/sys/kernel/shm_rmid_forced", securityContext={"sysctls": sysctls})
@@ -94,7 +94,7 @@ async def test_sysctl(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_invalid_sysctls_are_rejected(node: RealNode) -> None:
-    """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should reject invalid sysctls [Conformance]"""
+    """[sig-node] Sysctls [LinuxOnly] should reject invalid sysctls [Conformance]"""
     names = ("foo-", "kernel.shmmax", "safe-and-unsafe", "bar..")
     sysctls = [{"name": name, "value": "1"} for name in names]
     with pytest.raises(Invalid) as refusal:

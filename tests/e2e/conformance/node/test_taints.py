@@ -56,7 +56,7 @@ async def present(cluster: Cluster) -> list[str]:
 
 
 def test_pods_are_evicted_after_their_toleration_seconds() -> None:
-    """[sig-node] NoExecuteTaintManager Multiple Pods [Serial] evicts pods with minTolerationSeconds [Disruptive]
+    """[sig-node] NoExecuteTaintManager Multiple Pods evicts pods with minTolerationSeconds [Disruptive]
     [Conformance]"""
 
     async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
@@ -74,7 +74,7 @@ def test_pods_are_evicted_after_their_toleration_seconds() -> None:
 
 
 def test_removing_the_taint_cancels_the_eviction() -> None:
-    """[sig-node] NoExecuteTaintManager Single Pod [Serial] removing taint cancels eviction [Disruptive]
+    """[sig-node] NoExecuteTaintManager Single Pod removing taint cancels eviction [Disruptive]
     [Conformance]"""
 
     async def scenario(cluster: Cluster, clock: VirtualClock) -> None:

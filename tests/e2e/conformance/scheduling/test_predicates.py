@@ -4,7 +4,7 @@ from tests.e2e.conformance.scheduling.scheduling_cluster import CPUS, NODES, Sch
 
 
 def test_pod_above_free_node_capacity_is_unschedulable(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPredicates [Serial] validates resource limits of pods that are allowed to run
+    """[sig-scheduling] SchedulerPredicates validates resource limits of pods that are allowed to run
     [Conformance]"""
     fillers = [f"filler-{number}" for number in range(len(NODES))]
     scheduling_cluster.apply(*(pod(name, cpus=CPUS * 0.7) for name in fillers))
@@ -17,7 +17,7 @@ def test_pod_above_free_node_capacity_is_unschedulable(scheduling_cluster: Sched
 
 
 def test_matching_node_selector(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPredicates [Serial] validates that NodeSelector is respected if matching
+    """[sig-scheduling] SchedulerPredicates validates that NodeSelector is respected if matching
     [Conformance]"""
     with scheduling_cluster.labelled(NODES[1], "kubernetes.io/e2e-test", "42"):
         scheduling_cluster.apply(pod("with-labels", nodeSelector={"kubernetes.io/e2e-test": "42"}))
@@ -26,7 +26,7 @@ def test_matching_node_selector(scheduling_cluster: SchedulingCluster) -> None:
 
 
 def test_node_selector_without_match_is_unschedulable(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPredicates [Serial] validates that NodeSelector is respected if not matching
+    """[sig-scheduling] SchedulerPredicates validates that NodeSelector is respected if not matching
     [Conformance]"""
     scheduling_cluster.apply(pod("restricted-pod", nodeSelector={"label": "nonempty"}))
     scheduling_cluster.wait_until_unschedulable(
@@ -35,8 +35,8 @@ def test_node_selector_without_match_is_unschedulable(scheduling_cluster: Schedu
 
 
 def test_host_port_conflict_with_wildcard_host_ip(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPredicates [Serial] validates that there exists conflict between pods with same
-    hostPort and protocol but one using 0.0.0.0 hostIP [Conformance]"""
+    """[sig-scheduling] SchedulerPredicates validates that there exists conflict between pods with same hostPort and
+    protocol but one using 0.0.0.0 hostIP [Conformance]"""
 
     def container_with_host_ip(address: str) -> dict[str, object]:
         port = {"containerPort": 8080, "hostPort": 54322, "protocol": "TCP", "hostIP": address}

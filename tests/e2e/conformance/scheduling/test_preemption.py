@@ -22,7 +22,7 @@ def fill(scheduling_cluster: SchedulingCluster) -> list[str]:
 
 
 def test_basic_preemption(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPreemption [Serial] validates basic preemption works [Conformance]"""
+    """[sig-scheduling] SchedulerPreemption validates basic preemption works [Conformance]"""
     with scheduling_cluster.priority_classes(**{"p-low": 1, "p-medium": 100, "p-high": 1000}):
         fill(scheduling_cluster)
         scheduling_cluster.apply(pod("preemptor", cpus=MOST, priority="p-high"))
@@ -36,7 +36,7 @@ def test_basic_preemption(scheduling_cluster: SchedulingCluster) -> None:
 
 
 def test_preemption_by_a_critical_pod(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPreemption [Serial] validates lower priority pod preemption by critical pod
+    """[sig-scheduling] SchedulerPreemption validates lower priority pod preemption by critical pod
     [Conformance]"""
     with scheduling_cluster.priority_classes(**{"p-low": 1, "p-medium": 100}):
         fill(scheduling_cluster)
@@ -53,7 +53,7 @@ def test_preemption_by_a_critical_pod(scheduling_cluster: SchedulingCluster) -> 
 
 
 def test_preempted_pod_has_disruption_target_condition(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPreemption [Serial] validates pod disruption condition is added to the preempted pod
+    """[sig-scheduling] SchedulerPreemption validates pod disruption condition is added to the preempted pod
     [Conformance]"""
     here = {"kubernetes.io/hostname": NODES[0]}
     with scheduling_cluster.priority_classes(**{"p-low": 1, "p-high": 1000}):
@@ -73,8 +73,8 @@ def test_preempted_pod_has_disruption_target_condition(scheduling_cluster: Sched
 
 
 def test_preemption_among_replica_sets(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPreemption [Serial] PreemptionExecutionPath runs ReplicaSets to verify preemption
-    running path [Conformance]"""
+    """[sig-scheduling] SchedulerPreemption PreemptionExecutionPath runs ReplicaSets to verify preemption running path
+    [Conformance]"""
     share, here = CPUS / 10, {"kubernetes.io/hostname": NODES[0]}
     with scheduling_cluster.priority_classes(p1=1, p2=2, p3=3, p4=4):
         for name, replicas, requested in (("rs-pod1", 1, 2), ("rs-pod2", 2, 2), ("rs-pod3", 1, 3)):
@@ -107,8 +107,8 @@ def ready(scheduling_cluster: SchedulingCluster, name: str) -> int:
 
 
 def test_priority_class_api(scheduling_cluster: SchedulingCluster) -> None:
-    """[sig-scheduling] SchedulerPreemption [Serial] PriorityClass endpoints verify PriorityClass endpoints can be
-    operated with different HTTP methods [Conformance]"""
+    """[sig-scheduling] SchedulerPreemption PriorityClass endpoints verify PriorityClass endpoints can be operated with
+    different HTTP methods [Conformance]"""
     kubectl = scheduling_cluster.kubectl
     with scheduling_cluster.priority_classes(p1=1, p2=2):
         listed = {obj["metadata"]["name"]: obj["value"] for obj in kubectl.json("get", "priorityclasses")["items"]}
