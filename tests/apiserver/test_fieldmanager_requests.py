@@ -163,7 +163,7 @@ def test_apply_creates_updates_and_removes_fields_and_reports_conflicts() -> Non
     run_with_client(work)
 
 
-YAML_ERROR = "error decoding YAML: error "
+YAML_ERROR = "error decoding patch: error "
 NOT_A_MAP = "json: cannot unmarshal array into Go value of type map[string]interface {}"
 
 
@@ -172,7 +172,7 @@ NOT_A_MAP = "json: cannot unmarshal array into Go value of type map[string]inter
     [
         (b"[a]", 400, f"{YAML_ERROR}unmarshaling JSON: while decoding JSON: {NOT_A_MAP}"),
         (b"", 400, "invalid object type: /, Kind="),
-        (b"a: [", 400, f"{YAML_ERROR}converting YAML to JSON: yaml: line 1: did not find expected node content"),
+        (b"a: [", 400, "error encoding patch: yaml: line 1: did not find expected node content"),
         (
             b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":"other"}}',
             400,
@@ -213,7 +213,7 @@ def test_duplicate_keys_in_an_apply_follow_field_validation() -> None:
         strict = await client.send("PATCH", f"{MAPS}/a?fieldManager=m&fieldValidation=Strict", duplicate, YAML)
         assert strict.code == 400
         assert strict.json["message"] == (
-            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+            "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n"
             '  line 1: key "x" already set in map'
         )
         assert (await client.apply(f"{MAPS}/a", duplicate))["data"] == {"x": "2"}

@@ -178,6 +178,8 @@ class ApiEndpoints:
         if patch.may_grow and ctx.worker is None:
             ctx.worker = self._workers.for_growing_patch(call)
 
+        await ctx.compute(patch.decode)
+
         def apply_patch(present: StoredObject) -> Any:
             live = self.versions.to_requested_value(resource, present.raw)
             obj = patch.apply(live)
@@ -209,6 +211,8 @@ class ApiEndpoints:
             versions=self.versions,
             now=ctx.now,
         )
+
+        await ctx.compute(apply_request.decode)
 
         def check_and_default(obj: Any) -> Any:
             bodies.match_namespace(call, obj)

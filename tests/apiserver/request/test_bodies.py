@@ -94,7 +94,7 @@ def test_unsupported_media_types_are_rejected() -> None:
         (
             b'{"kind":"Nothing","apiVersion":"v1"}',
             'Nothing in version "v1" cannot be handled as a ConfigMap: no kind "Nothing" is registered for version '
-            '"v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
+            '"v1" in scheme "pkg/runtime/scheme.go:111"',
         ),
         (
             b'{"kind":"ConfigMap","apiVersion":"v1","data":5}',

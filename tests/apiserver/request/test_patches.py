@@ -40,6 +40,7 @@ def _apply(
     warnings: list[str] = []
     raw = body if isinstance(body, bytes) else json.encode(body)
     patch = patches.RequestPatch(media=media, body=raw, codec=codec, validation=validation, warn=warnings.append)
+    patch.decode()
     current = GADGET if codec is GADGETS else POD
     before = json.encode(current)
     try:
@@ -92,14 +93,14 @@ def test_each_patch_type_changes_the_object() -> None:
 @pytest.mark.parametrize(
     ("media", "body", "start"),
     [
-        (MERGE_PATCH, b"{", "error decoding patch: unexpected end of JSON input"),
+        (MERGE_PATCH, b"{", "invalid JSON patch"),
         (MERGE_PATCH, b"[]", "error decoding patch: json: cannot unmarshal array into Go value of type map"),
         (MERGE_PATCH, b"null", "Invalid JSON Patch"),
         (JSON_PATCH, b"{}", "error decoding patch: json: cannot unmarshal object into Go value of type []handlers"),
-        (JSON_PATCH, b"nonsense", "error decoding patch: invalid character 'o' in literal null (expecting 'u')"),
-        (STRATEGIC_PATCH, b"{", "unexpected end of JSON input"),
+        (JSON_PATCH, b"nonsense", "invalid JSON patch"),
+        (STRATEGIC_PATCH, b"{", "invalid JSON patch"),
         (STRATEGIC_PATCH, b"[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
-        (MERGE_PATCH, b"[" * 2000 + b"]" * 2000, "error decoding patch: exceeded max depth"),
+        (MERGE_PATCH, b"[" * 2000 + b"]" * 2000, "invalid JSON patch"),
     ],
 )
 def test_malformed_patches_are_rejected(media: str, body: bytes, start: str) -> None:
@@ -189,6 +190,7 @@ def test_patch_can_be_applied_to_several_objects() -> None:
     patch = patches.RequestPatch(
         media=MERGE_PATCH, body=b'{"metadata":{"labels":{"m":"2"}}}', codec=PODS, validation="Warn", warn=print
     )
+    patch.decode()
     first, second = patch.apply(POD), patch.apply({**POD, "metadata": {"name": "a"}})
     assert (first.metadata.labels, second.metadata.labels) == ({"l": "1", "m": "2"}, {"m": "2"})
 
@@ -204,4 +206,5 @@ def test_patch_can_be_applied_to_several_objects() -> None:
 )
 def test_patches_that_copy_values_may_grow(media: str, body: bytes, expected: bool) -> None:
     patch = patches.RequestPatch(media=media, body=body, codec=PODS, validation="Warn", warn=lambda text: None)
+    patch.decode()
     assert patch.may_grow is expected

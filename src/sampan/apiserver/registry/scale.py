@@ -122,6 +122,7 @@ def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
     ctx = endpoints.context(call, opts.dry_run)
     if patch is None:
         return _apply(endpoints, call, ctx, opts), ctx
+    patch.decode()
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
         assert call.resource is not None

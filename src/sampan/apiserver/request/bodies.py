@@ -24,8 +24,7 @@ from sampan.machinery import errors
 if TYPE_CHECKING:
     from sampan.apiserver.registry.codec import ResourceCodec
 
-_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
-_OPTIONS_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+_SCHEME = "pkg/runtime/scheme.go:111"
 
 
 def is_large(call: Call) -> bool:
@@ -146,7 +145,7 @@ def read_delete_options(call: Call) -> dict[str, Any]:
     except json_codec.DecodeError as decode_error:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {decode_error}") from None
     if kind not in ("", "DeleteOptions"):
-        version, scheme = gotext.quote(api_version or "meta.k8s.io/v1"), gotext.quote(_OPTIONS_SCHEME)
+        version, scheme = gotext.quote(api_version or "meta.k8s.io/v1"), gotext.quote(_SCHEME)
         raise errors.bad_request(f"no kind {gotext.quote(kind)} is registered for version {version} in scheme {scheme}")
     try:
         options, _ = json_codec.decode(body, DeleteOptions)

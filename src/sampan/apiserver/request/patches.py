@@ -51,8 +51,8 @@ def read(call: Call, codec: ResourceCodec) -> tuple[RequestPatch | None, WriteOp
 
 
 class RequestPatch:
-    """The patch of one request. The body is decoded only when it is first applied, because a missing object must be
-    reported before an invalid body."""
+    """The patch of one request. `decode` reports a body that is not JSON, before the object is looked up; any other
+    fault of the patch is reported when it is first applied, after a missing object."""
 
     def __init__(
         self, *, media: str, body: bytes, codec: ResourceCodec, validation: str, warn: Callable[[str], None]
@@ -60,6 +60,8 @@ class RequestPatch:
         self._media, self._body, self._codec = media, body, codec
         self._validation, self._warn = validation, warn
         self._value: Any = None
+        self._repeated: list[str] = []
+        self._invalid_value: json_codec.DecodeError | None = None
         self._apply: Callable[[Value], Value] | None = None
         self._strict: list[str] = []
         self.resets_managers = False
@@ -84,14 +86,22 @@ class RequestPatch:
         self._report_strict_errors([*self._strict, *unknown], patched)
         return obj
 
-    def _read(self) -> None:
-        is_strategic = self._media == STRATEGIC_PATCH
+    def decode(self) -> None:
+        """Decode the body. Raise BadRequest if it is not JSON."""
         try:
-            self._value, repeated = json_codec.decode_any(self._body)
+            self._value, self._repeated = json_codec.decode_any(self._body)
         except json_codec.BodyTooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
-        except json_codec.DecodeError as problem:
-            raise errors.bad_request(str(problem) if is_strategic else f"error decoding patch: {problem}") from None
+        except json_codec.JsonSyntaxError:
+            raise errors.bad_request("invalid JSON patch") from None
+        except json_codec.DecodeError as error:
+            self._invalid_value = error
+
+    def _read(self) -> None:
+        is_strategic, repeated = self._media == STRATEGIC_PATCH, self._repeated
+        if self._invalid_value is not None:
+            text = str(self._invalid_value)
+            raise errors.bad_request(text if is_strategic else f"error decoding patch: {text}")
         if self._codec.type is None:
             self._value = json_numbers.normalize_decoded(self._body, self._value)
         if self._media == JSON_PATCH:

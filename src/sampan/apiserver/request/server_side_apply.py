@@ -22,8 +22,8 @@ _INTO = "Go value of type map[string]interface {}"
 
 
 class ApplyRequest:
-    """The applied configuration of one request. The body is decoded only when it is first applied, because a missing
-    object must be reported before an invalid body."""
+    """The applied configuration of one request. `decode` reports a body that is not YAML, before the object is looked
+    up; any other fault of the body is reported when it is first applied, after a missing object."""
 
     def __init__(
         self,
@@ -41,6 +41,11 @@ class ApplyRequest:
         self._versions, self._now = versions, now
         self._value: dict[str, Any] | None = None
         self._repeated: list[str] = []
+
+    def decode(self) -> None:
+        """Decode the body unless it may be JSON. Raise BadRequest if it is not YAML."""
+        if not _may_be_json(self._call.body):
+            self._value, self._repeated = _read_yaml(self._call.body)
 
     def apply_to(self, present: StoredObject) -> Any:
         """Return the live object after the apply, in the version of the request path, with its managed fields."""
@@ -89,7 +94,7 @@ class ApplyRequest:
 def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
     """Return the decoded body and the messages for its duplicate keys. JSON is valid YAML, but is decoded faster as
     JSON."""
-    if body.lstrip()[:1] == b"{":
+    if _may_be_json(body):
         try:
             value, repeated = json_codec.decode_any(body)
         except json_codec.BodyTooLargeError as error:
@@ -101,6 +106,10 @@ def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
     return _read_yaml(body)
 
 
+def _may_be_json(body: bytes) -> bool:
+    return body.lstrip()[:1] == b"{"
+
+
 def report_duplicates(call: Call, repeated: list[str], validation: str) -> None:
     """Report duplicate keys according to the field validation; called after the apply itself has succeeded."""
     if not repeated or validation == "Ignore":
@@ -108,7 +117,7 @@ def report_duplicates(call: Call, repeated: list[str], validation: str) -> None:
     if validation == "Strict":
         from sampan.api.codec import yaml
 
-        raise errors.bad_request(f"error strict decoding YAML: {_CONVERTING}: {yaml.strict_message(repeated)}")
+        raise errors.bad_request(f"error strict decoding patch: {_CONVERTING}: {yaml.strict_message(repeated)}")
     for text in repeated:
         call.warn(text)
 
@@ -121,8 +130,9 @@ def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:
     except yaml.YamlTooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
     except yaml.YamlError as yaml_error:
-        raise errors.bad_request(f"error decoding YAML: {_CONVERTING}: {yaml_error}") from None
+        fault = f"error decoding patch: {_CONVERTING}" if _may_be_json(body) else "error encoding patch"
+        raise errors.bad_request(f"{fault}: {yaml_error}") from None
     if not isinstance(value, dict | None):
         why = f"json: cannot unmarshal {kind_of_value(value)} into {_INTO}"
-        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+        raise errors.bad_request(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {why}")
     return value or {}, repeated
