@@ -23,6 +23,7 @@ LEVELS: Final = range(34, 38)
 IMPLEMENTED_GATES: Mapping[str, str] = {
     "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
     "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.projected",
+    "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",
     "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
     "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",

@@ -142,6 +142,7 @@ def _build_endpoints(services: ServerServices) -> ApiEndpoints:
         metrics=services.metrics,
         tolerations=config.tolerations,
         webhooks=services.webhooks,
+        feature_gates=config.feature_gates,
     )
     return ApiEndpoints(
         registry=services.registry,

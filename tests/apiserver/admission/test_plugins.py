@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.admission.framework.admission_configuration import ConfigurationError, read_configurations
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
@@ -15,7 +16,10 @@ def names(disabled: tuple[str, ...] = (), enabled: tuple[str, ...] = ()) -> list
 
 def test_every_plugin_has_the_name_it_is_listed_under() -> None:
     context = PluginContext(
-        metrics=AdmissionMetrics(metrics=Metrics()), tolerations=TolerationDefaults(), webhooks=None
+        metrics=AdmissionMetrics(metrics=Metrics()),
+        tolerations=TolerationDefaults(),
+        webhooks=None,
+        feature_gates=FeatureGates(),
     )
     assert all(row.make(context).plugin.name == name for name, row in PLUGINS.items() if row.make is not None)
 

@@ -22,7 +22,7 @@ class NamespaceLifecycle:
         if _is_namespace(resource):
             return operation == "DELETE"
         is_review = (resource.group, resource.plural) == _REVIEWS
-        return resource.namespaced and operation in ("CREATE", "UPDATE") and not is_review
+        return resource.namespaced and operation == "CREATE" and not is_review
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         if _is_namespace(attributes.resource):
@@ -31,7 +31,7 @@ class NamespaceLifecycle:
         namespace = await self._namespace(attributes)
         if namespace is None:
             raise errors.not_found("namespaces", attributes.namespace)
-        if attributes.operation == "CREATE" and namespace.status.phase == "Terminating":
+        if namespace.status.phase == "Terminating":
             raise _terminating_namespace_error(attributes)
 
     def _check_deletion(self, attributes: AdmissionAttributes) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.admission.always_admit import AlwaysAdmit
 from sampan.apiserver.admission.always_deny import AlwaysDenyAdmission
 from sampan.apiserver.admission.always_pull_images import AlwaysPullImages
@@ -63,6 +64,7 @@ class PluginContext:
     tolerations: TolerationDefaults
     webhooks: WebhookClients | None
     """The client of admission webhooks; None if they cannot be called."""
+    feature_gates: FeatureGates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +108,16 @@ def _measured_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlug
 class _WebhookPlugin(Protocol[P_co]):
     """The class of a plugin that calls webhooks."""
 
-    def __call__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> P_co: ...
+    def __call__(
+        self, *, clients: WebhookClients | None, metrics: AdmissionMetrics, feature_gates: FeatureGates
+    ) -> P_co: ...
 
 
 def _webhook_row(register: Callable[[P], RegisteredPlugin], make: _WebhookPlugin[P]) -> PluginRow:
     return PluginRow(
-        make=lambda context: register(make(clients=context.webhooks, metrics=context.metrics)),
+        make=lambda context: register(
+            make(clients=context.webhooks, metrics=context.metrics, feature_gates=context.feature_gates)
+        ),
         make_configured=None,
         is_default=True,
     )
@@ -192,6 +198,7 @@ def default_plugins(
     metrics: Metrics | None = None,
     tolerations: TolerationDefaults | None = None,
     webhooks: WebhookClients | None = None,
+    feature_gates: FeatureGates | None = None,
 ) -> list[RegisteredPlugin]:
     """Return the enabled plugins: the default ones and `enabled`, without `disabled`."""
     settings = configurations or {}
@@ -199,6 +206,7 @@ def default_plugins(
         metrics=AdmissionMetrics(metrics=metrics or Metrics()),
         tolerations=tolerations or TolerationDefaults(),
         webhooks=webhooks,
+        feature_gates=feature_gates or FeatureGates(),
     )
     check_names((*enabled, *disabled, *settings))
     names = [name for name, row in PLUGINS.items() if (row.is_default or name in enabled) and name not in disabled]

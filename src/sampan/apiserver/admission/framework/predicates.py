@@ -23,6 +23,18 @@ _EXEMPT = frozenset(
         *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
     }
 )
+_REVIEWS = frozenset(
+    {
+        *(("authentication.k8s.io", plural) for plural in ("selfsubjectreviews", "tokenreviews")),
+        *(
+            ("authorization.k8s.io", plural)
+            for plural in (
+                *("localsubjectaccessreviews", "selfsubjectaccessreviews"),
+                *("selfsubjectrulesreviews", "subjectaccessreviews"),
+            )
+        ),
+    }
+)
 
 
 class AdmissionRule(Protocol):
@@ -42,6 +54,12 @@ def is_exempt(resource: Resource) -> bool:
     """Whether a resource is exempt from webhooks and policies. The resources that configure webhooks and policies are:
     a faulty configuration could otherwise not be repaired."""
     return resource.group == _GROUP and resource.plural in _EXEMPT
+
+
+def is_review(resource: Resource) -> bool:
+    """Whether a resource asks who somebody is or what somebody may do: a webhook or policy that rejected it could lock
+    everybody out of the cluster."""
+    return (resource.group, resource.plural) in _REVIEWS
 
 
 def find_matching_version(

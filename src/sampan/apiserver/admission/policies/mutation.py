@@ -13,7 +13,7 @@ from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, WebhookIdentity
 from sampan.apiserver.admission.framework.expressions import join_failures
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
-from sampan.apiserver.admission.framework.predicates import is_exempt
+from sampan.apiserver.admission.framework.predicates import is_exempt, is_review
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     PolicyDefinitions,
@@ -108,7 +108,7 @@ class MutatingAdmissionPolicyPlugin:
         self._definitions = PolicyDefinitions("MutatingAdmissionPolicy", compile_mutating_policy)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return operation in ("CREATE", "UPDATE", "CONNECT") and not is_exempt(resource)
+        return operation in ("CREATE", "UPDATE", "CONNECT") and not (is_exempt(resource) or is_review(resource))
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         policies = await self._definitions.policies(attributes.registry)

@@ -16,7 +16,7 @@ from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicy,
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.framework.expressions import join_failures
 from sampan.apiserver.admission.framework.metrics import Action, AdmissionMetrics
-from sampan.apiserver.admission.framework.predicates import is_exempt
+from sampan.apiserver.admission.framework.predicates import is_exempt, is_review
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
@@ -105,7 +105,7 @@ class ValidatingAdmissionPolicyPlugin:
         self._definitions = PolicyDefinitions("ValidatingAdmissionPolicy", compile_policy)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return not is_exempt(resource)
+        return not (is_exempt(resource) or is_review(resource))
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         policies = await self._definitions.policies(attributes.registry)

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
-from sampan.apiserver.admission.framework.predicates import is_exempt
+from sampan.apiserver.admission.framework.predicates import is_exempt, is_review
 from sampan.apiserver.admission.webhooks.caller import WebhookCaller, WebhookInvocation, failure_error
 from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
 from sampan.apiserver.admission.webhooks.review import WebhookResponse
@@ -35,12 +36,15 @@ _ANNOTATION = "webhook.admission.k8s.io/round_{round}_index_{index}"
 class MutatingAdmissionWebhook:
     name = "MutatingAdmissionWebhook"
 
-    def __init__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> None:
+    def __init__(
+        self, *, clients: WebhookClients | None, metrics: AdmissionMetrics, feature_gates: FeatureGates
+    ) -> None:
         self._clients, self._metrics = clients, metrics
+        self._excludes_reviews = feature_gates.is_enabled("ExcludeAdmissionWebhookVirtualResources")
         self._configurations = WebhookConfigurations("MutatingWebhookConfiguration")
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return not is_exempt(resource)
+        return not (is_exempt(resource) or (self._excludes_reviews and is_review(resource)))
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         hooks = await self._configurations.hooks(attributes.registry)
@@ -128,12 +132,15 @@ _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{i
 class ValidatingAdmissionWebhook:
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(self, *, clients: WebhookClients | None, metrics: AdmissionMetrics) -> None:
+    def __init__(
+        self, *, clients: WebhookClients | None, metrics: AdmissionMetrics, feature_gates: FeatureGates
+    ) -> None:
         self._clients, self._metrics = clients, metrics
+        self._excludes_reviews = feature_gates.is_enabled("ExcludeAdmissionWebhookVirtualResources")
         self._configurations = WebhookConfigurations("ValidatingWebhookConfiguration")
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return not is_exempt(resource)
+        return not (is_exempt(resource) or (self._excludes_reviews and is_review(resource)))
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         hooks = await self._configurations.hooks(attributes.registry)
