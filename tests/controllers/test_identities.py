@@ -2,13 +2,14 @@
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.controllers.controller_table import CONTROLLERS
 from sampan.controllers.identities import _ACCOUNTS, NAMESPACE, account_of
 
 BOUND = {
     subject.name
-    for obj in default_objects(lambda group, version: True)
+    for obj in default_objects(FeatureGates({"AllAlpha": True, "AllBeta": True}))
     if obj.kind.endswith("Binding")
     for subject in obj.subjects
     if subject.kind == "ServiceAccount" and subject.namespace == NAMESPACE

@@ -108,7 +108,7 @@ class ApiServer:
             await components.rbac_updater.wait_filled()
             finish(StartStep.INFORMERS)
             if not has_system_objects:
-                await reconcile(self.pipeline, services.security.rules)
+                await reconcile(self.pipeline, services.security.rules, self.config.feature_gates)
             finish(StartStep.ROLES)
             self._start(components.allocation_repair.run())
             self._start(self._run_metrics())

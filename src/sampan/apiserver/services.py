@@ -95,7 +95,9 @@ def build_services(
     rules, relations = RbacIndex(), NodeGraph(registry=registry)
 
     def make(modes: Sequence[Mode]) -> list[Authorizer]:
-        return make_authorizers(modes, rules, relations, config.abac_policies, clock)
+        return make_authorizers(
+            modes, rules, relations, config.abac_policies, clock, feature_gates=config.feature_gates
+        )
 
     security = AuthServices(
         authorizer=UnionAuthorizer(*make(config.authorization_modes)),

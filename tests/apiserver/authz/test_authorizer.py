@@ -115,7 +115,8 @@ def test_usernames_are_escaped_in_forbidden_messages() -> None:
 
 
 class _FixedAuthorizer:
-    def __init__(self, decision: AuthzDecision, reason: str = "") -> None:
+    def __init__(self, decision: AuthzDecision, reason: str = "", name: str = "fixed") -> None:
+        self.name = name
         self._decision = AuthzResult(decision, reason)
 
     def authorize(self, attributes: Attributes) -> AuthzResult:
@@ -135,10 +136,10 @@ def test_first_authorizer_with_an_opinion_decides() -> None:
         asyncio.run(
             UnionAuthorizer(_FixedAuthorizer(AuthzDecision.DENY), _FixedAuthorizer(AuthzDecision.ALLOW)).check(call)
         )
-    with pytest.raises(errors.Forbidden, match=r'/metrics": because\nand also$'):
+    with pytest.raises(errors.Forbidden, match=r'/metrics": one: because\ntwo: and also$'):
         asyncio.run(
             UnionAuthorizer(
-                _FixedAuthorizer(AuthzDecision.NO_OPINION, "because"),
-                _FixedAuthorizer(AuthzDecision.NO_OPINION, "and also"),
+                _FixedAuthorizer(AuthzDecision.NO_OPINION, "because", "one"),
+                _FixedAuthorizer(AuthzDecision.NO_OPINION, "and also", "two"),
             ).check(call)
         )

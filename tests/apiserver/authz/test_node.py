@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.request.call import UserInfo
@@ -61,11 +62,13 @@ async def _await_decision(decision: AuthzResult | Awaitable[AuthzResult]) -> Aut
     return decision if isinstance(decision, AuthzResult) else await decision
 
 
-def decisions(*requests: Attributes) -> list[tuple[bool, str]]:
+def decisions(*requests: Attributes, feature_gates: FeatureGates | None = None) -> list[tuple[bool, str]]:
+    gates = feature_gates or FeatureGates()
+
     async def work() -> list[tuple[bool, str]]:
         async with in_process_client() as client:
             await create_objects(client)
-            authorizer = NodeAuthorizer(relations=NodeGraph(registry=client.registry))
+            authorizer = NodeAuthorizer(relations=NodeGraph(registry=client.registry), feature_gates=gates)
             results = [await _await_decision(authorizer.authorize(attributes)) for attributes in requests]
             return [(decision.decision is AuthzDecision.ALLOW, decision.reason) for decision in results]
 
@@ -174,3 +177,39 @@ def decisions_by_name() -> dict[str, tuple[bool, str]]:
 def test_decisions_and_reasons_for_requests_of_nodes(name: str, decisions_by_name: dict[str, tuple[bool, str]]) -> None:
     _, expected = REQUESTS[name]
     assert decisions_by_name[name] == expected
+
+
+def _csi_node_status(verb: str, name: str = "n1") -> Attributes:
+    return attributes_of(verb, "csinodes/status", NODE, group="storage.k8s.io", name=name)
+
+
+def _certificate_request(verb: str, resource: str = "podcertificaterequests", field_selector: str = "") -> Attributes:
+    return namespaced_attributes(verb, resource, group="certificates.k8s.io", field_selector=field_selector)
+
+
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_status_of_the_csi_node_is_gated(is_enabled: bool) -> None:
+    gates = FeatureGates({"CSIVolumeHealth": is_enabled}, level=37)
+    refusal = (False, "CSINode status access requires CSIVolumeHealth feature")
+    expected = [(True, ""), (False, "can only get, update, or patch CSINode status")] if is_enabled else [refusal] * 2
+    assert decisions(_csi_node_status("patch"), _csi_node_status("delete"), feature_gates=gates) == expected
+
+
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_pod_certificate_requests_are_gated(is_enabled: bool) -> None:
+    gates = FeatureGates({"PodCertificateRequest": is_enabled}, level=37)
+    requests = [
+        (_certificate_request("create"), (True, "")),
+        (_certificate_request("list", field_selector="spec.nodeName=n1"), (True, "")),
+        (
+            _certificate_request("list"),
+            (False, "can only list/watch podcertificaterequests with nodeName field selector"),
+        ),
+        (_certificate_request("delete"), (False, "nodes may not delete podcertificaterequests")),
+        (
+            _certificate_request("patch", "podcertificaterequests/status"),
+            (False, "nodes may not access the status subresource of PodCertificateRequests"),
+        ),
+    ]
+    expected = [result if is_enabled else (False, "") for _, result in requests]
+    assert decisions(*(attributes for attributes, _ in requests), feature_gates=gates) == expected

@@ -10,6 +10,7 @@ from aiohttp import web
 from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer
 from sampan.apiserver.authz.authorization_configuration import read_authorization
 from sampan.apiserver.authz.authorizer import AlwaysAllow
+from sampan.apiserver.authz.modes import NamedMode
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compile_condition, decision_of, spec_of
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
@@ -50,7 +51,7 @@ async def test_webhook_decisions_are_cached(tmp_path: Path) -> None:
         try:
             get, create = attributes_of("get", "pods", namespace="ns"), attributes_of("create", "pods", namespace="ns")
             assert await chain.authorize(get) == AuthzResult(AuthzDecision.ALLOW, "for get")
-            assert await chain.authorize(create) == AuthzResult(AuthzDecision.NO_OPINION, "for create")
+            assert await chain.authorize(create) == AuthzResult(AuthzDecision.NO_OPINION, "webhook: for create")
             assert (await chain.authorize(attributes_of("delete", "pods"))).decision is AuthzDecision.DENY
             assert await chain.is_allowed(get)
             assert not await chain.is_allowed(create)
@@ -235,7 +236,7 @@ def write_config(directory: Path, text: str) -> Path:
 
 def test_an_authorization_configuration_file_is_read(tmp_path: Path) -> None:
     node, hook = read_authorization(write_config(tmp_path, HEAD + HOOK))
-    assert node == "Node"
+    assert node == NamedMode("Node", "node")
     assert isinstance(hook, WebhookSettings)
     assert (hook.name, hook.version, hook.allowed_s, hook.refused_s) == ("hook", "v1", 0, 7)
     assert (hook.retry_policy.timeout_s, hook.on_failure) == (3, AuthzDecision.DENY)

@@ -13,7 +13,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.field_errors import FieldPath as Field
 from sampan.api.values import durations
 from sampan.apiserver.authz.authorizer import AuthzDecision
-from sampan.apiserver.authz.modes import Mode
+from sampan.apiserver.authz.modes import Mode, NamedMode
 from sampan.apiserver.authz.webhook import WebhookSettings, compile_condition
 from sampan.apiserver.config.config_file import raise_errors, read_config
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
@@ -76,7 +76,7 @@ def read_authorization(path: Path) -> list[Mode]:
 
 def _mode(authorizer: _AuthorizerConfig, path: str) -> Mode:
     if authorizer.webhook is None:
-        return authorizer.type
+        return NamedMode(authorizer.type, authorizer.name)
     webhook = authorizer.webhook
     allowed_s, refused_s = (_seconds(text) for text in (webhook.authorizedTTL, webhook.unauthorizedTTL))
     return WebhookSettings(

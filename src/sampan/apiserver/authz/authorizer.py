@@ -141,6 +141,10 @@ ALLOW, NO_OPINION = AuthzResult(AuthzDecision.ALLOW), AuthzResult(AuthzDecision.
 
 
 class Authorizer(Protocol):
+    @property
+    def name(self) -> str:
+        """The name that precedes its reasons in the messages of a union. No two authorizers have the same name."""
+
     def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
         """Return the decision. This runs on every request, so it must take only microseconds. An authorizer that calls
         another service returns an awaitable, and only if the decision is not cached."""
@@ -210,15 +214,14 @@ class UnionAuthorizer:
             result = authorizer.authorize(attributes)
             if not isinstance(result, AuthzResult):
                 result = await result
-            if result.decision is AuthzDecision.ALLOW:
+            if result.decision is not AuthzDecision.NO_OPINION:
                 return result
             if result.reason:
-                reasons.append(result.reason)
+                reasons.append(f"{authorizer.name}: {result.reason}")
             if result.error:
                 error_texts.append(result.error)
-            if result.decision is AuthzDecision.DENY:
-                return _combine_refusals(AuthzDecision.DENY, reasons, error_texts)
-        return _combine_refusals(AuthzDecision.NO_OPINION, reasons, error_texts)
+        message = f"[{', '.join(error_texts)}]" if len(error_texts) > 1 else "".join(error_texts)
+        return AuthzResult(AuthzDecision.NO_OPINION, "\n".join(reasons), message)
 
     async def is_allowed(self, attributes: Attributes) -> bool:
         return (await self.authorize(attributes)).decision is AuthzDecision.ALLOW
@@ -259,15 +262,13 @@ class UnionAuthorizer:
                 await authorizer.close()
 
 
-def _combine_refusals(decision: AuthzDecision, reasons: list[str], error_texts: list[str]) -> AuthzResult:
-    message = f"[{', '.join(error_texts)}]" if len(error_texts) > 1 else "".join(error_texts)
-    return AuthzResult(decision, "\n".join(reasons), message)
-
-
 _DENIED = AuthzResult(AuthzDecision.NO_OPINION, "Everything is forbidden.")
 
 
 class AlwaysAllow:
+    def __init__(self, *, name: str = "alwaysallow") -> None:
+        self.name = name
+
     def authorize(self, attributes: Attributes) -> AuthzResult:
         return ALLOW
 
@@ -281,12 +282,17 @@ class AlwaysAllow:
 class AlwaysDeny:
     """Has no opinion, so that another authorizer of the chain may still allow the request."""
 
+    def __init__(self, *, name: str = "alwaysdeny") -> None:
+        self.name = name
+
     def authorize(self, attributes: Attributes) -> AuthzResult:
         return _DENIED
 
 
 class PrivilegedGroupAuthorizer:
     """Allows everything to members of system:masters."""
+
+    name = "kubernetes.io/system-privileged-group"
 
     def authorize(self, attributes: Attributes) -> AuthzResult:
         return ALLOW if MASTERS in attributes.user.groups else NO_OPINION
@@ -295,6 +301,7 @@ class PrivilegedGroupAuthorizer:
 class AlwaysAllowPaths:
     """Allows everybody to read the health checks, but not while impersonating."""
 
+    name = "always-allow-paths"
     _PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
     def authorize(self, attributes: Attributes) -> AuthzResult:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.authz.authorizer import (
     AlwaysAllow,
     AlwaysAllowPaths,
@@ -24,8 +26,25 @@ ABAC, NODE, RBAC = "ABAC", "Node", "RBAC"
 WEBHOOK = "Webhook"
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", ABAC, NODE, RBAC, WEBHOOK)
 DEFAULT: Final = (NODE, RBAC)
-Mode: TypeAlias = "str | WebhookSettings"
-"""The name of a mode, or the settings of a webhook."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMode:
+    """A mode with the name that an AuthorizationConfiguration gives to its authorizer."""
+
+    type: str
+    name: str
+
+
+Mode: TypeAlias = "str | NamedMode | WebhookSettings"
+"""A mode, or the settings of a webhook."""
+
+
+def type_of(mode: Mode) -> str:
+    """Return the mode as it is written in --authorization-mode."""
+    if isinstance(mode, str):
+        return mode
+    return mode.type if isinstance(mode, NamedMode) else WEBHOOK
 
 
 def make_authorizers(
@@ -34,18 +53,25 @@ def make_authorizers(
     relations: NodeGraph,
     policies: Sequence[AbacPolicy] = (),
     clock: Clock | None = None,
+    *,
+    feature_gates: FeatureGates | None = None,
 ) -> list[Authorizer]:
     """Return the authorizers of these modes, preceded by the authorizers for public paths and for system:masters."""
-    makers: dict[str, Callable[[], Authorizer]] = {
-        "AlwaysAllow": AlwaysAllow,
-        "AlwaysDeny": AlwaysDeny,
-        ABAC: lambda: AbacAuthorizer(policies=policies),
-        NODE: lambda: NodeAuthorizer(relations=relations),
-        RBAC: lambda: RbacAuthorizer(index=index),
+    gates, time = feature_gates or FeatureGates(), clock or RealClock()
+    makers: dict[str, Callable[[str], Authorizer]] = {
+        "AlwaysAllow": lambda name: AlwaysAllow(name=name),
+        "AlwaysDeny": lambda name: AlwaysDeny(name=name),
+        ABAC: lambda name: AbacAuthorizer(policies=policies, name=name),
+        NODE: lambda name: NodeAuthorizer(relations=relations, feature_gates=gates, name=name),
+        RBAC: lambda name: RbacAuthorizer(index=index, name=name),
     }
-    time = clock or RealClock()
-    chosen = [makers[mode]() if isinstance(mode, str) else _webhook(mode, time) for mode in modes]
-    return [AlwaysAllowPaths(), PrivilegedGroupAuthorizer(), *chosen]
+
+    def make(mode: Mode) -> Authorizer:
+        if isinstance(mode, str):
+            return makers[mode](mode.lower())
+        return makers[mode.type](mode.name) if isinstance(mode, NamedMode) else _webhook(mode, time)
+
+    return [AlwaysAllowPaths(), PrivilegedGroupAuthorizer(), *map(make, modes)]
 
 
 def _webhook(settings: WebhookSettings, clock: Clock) -> Authorizer:

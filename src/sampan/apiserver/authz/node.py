@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.selectors import fields
 from sampan.apiserver.authz.authorizer import ALLOW, NO_OPINION, Attributes, AuthzDecision, AuthzResult
 from sampan.apiserver.authz.rbac.authorizer import RuleIndex
@@ -27,6 +28,7 @@ from sampan.storage.cacher import ObjectSelection
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.registry.store import Store
     from sampan.storage.cacher import Cacher
 
 
@@ -41,6 +43,7 @@ _SOURCES = {
     "persistentvolumes": (_PODS, _CLAIMS),
     "volumeattachments": (("storage.k8s.io", "VolumeAttachment"),),
     "resourceslices": (("resource.k8s.io", "ResourceSlice"),),
+    "podcertificaterequests": (("certificates.k8s.io", "PodCertificateRequest"),),
 }
 """The kinds that determine whether a node uses an object of a resource. For a resource that is not listed here, only
 pods determine it."""
@@ -52,7 +55,7 @@ class NodeGraph:
 
     def list_unfilled_caches(self, resource: str) -> list[Cacher]:
         """Return the required watch caches that are not filled yet, because the server has just started."""
-        stores = (self._registry.open_store_of(group, "v1", kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
+        stores = (self._store(group, kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
         return [store.cacher for store in stores if not store.cacher.is_ready]
 
     def has(self, node: str, kind: Kind, namespace: str, name: str) -> bool:
@@ -73,6 +76,10 @@ class NodeGraph:
     def is_slice_of(self, node: str, name: str) -> bool:
         resource_slice = self._peek("resource.k8s.io", "ResourceSlice", "", name)
         return resource_slice is not None and resource_slice.spec.nodeName == node
+
+    def is_certificate_request_of(self, node: str, namespace: str, name: str) -> bool:
+        request = self._peek("certificates.k8s.io", "PodCertificateRequest", namespace, name)
+        return request is not None and request.spec.nodeName == node
 
     def _pods(self, node: str, namespace: str = "") -> Iterator[Pod]:
         store = self._registry.open_store_of("", "v1", "Pod")
@@ -102,7 +109,13 @@ class NodeGraph:
         return {(ref.namespace, ref.name) for ref in refs}
 
     def _peek(self, group: str, kind: str, namespace: str, name: str) -> Any | None:
-        return self._registry.open_store_of(group, "v1", kind).peek(namespace, name)
+        return self._store(group, kind).peek(namespace, name)
+
+    def _store(self, group: str, kind: str) -> Store:
+        """Return the store of a kind, of which v1 may not be served yet at older levels."""
+        beta = self._registry.scheme.find_by_kind(group, "v1beta1", kind)
+        version = "v1" if beta is None or self._registry.scheme.find_by_kind(group, "v1", kind) else "v1beta1"
+        return self._registry.open_store_of(group, version, kind)
 
 
 def _names(pod: Pod, kind: Kind) -> Iterable[str]:
@@ -145,8 +158,9 @@ _NODE_OBJECT_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
 
 
 class NodeAuthorizer:
-    def __init__(self, *, relations: NodeGraph) -> None:
-        self._relations = relations
+    def __init__(self, *, relations: NodeGraph, feature_gates: FeatureGates, name: str = "node") -> None:
+        self.name = name
+        self._relations, self._gates = relations, feature_gates
         self._rules: RuleIndex | None = None
         self._rules_by_resource: dict[tuple[str, str], Callable[[str, Attributes], ResultOrAwaitable]] = {
             ("", "secrets"): self._read_one,
@@ -156,6 +170,7 @@ class NodeAuthorizer:
             ("", "serviceaccounts"): self._account,
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
+            ("certificates.k8s.io", "podcertificaterequests"): self._certificate_request,
             ("coordination.k8s.io", "leases"): self._lease,
             ("resource.k8s.io", "resourceclaims"): self._get,
             ("resource.k8s.io", "resourceslices"): self._slice,
@@ -176,7 +191,9 @@ class NodeAuthorizer:
     def _authorize_by_rules(self, attributes: Attributes) -> AuthzResult:
         if self._rules is None:
             (role,) = (
-                obj for obj in default_objects() if (obj.kind, obj.metadata.name) == ("ClusterRole", "system:node")
+                obj
+                for obj in default_objects(self._gates)
+                if (obj.kind, obj.metadata.name) == ("ClusterRole", "system:node")
             )
             self._rules = RuleIndex(role.rules)
         return ALLOW if self._rules.allows(attributes) else NO_OPINION
@@ -202,6 +219,8 @@ class NodeAuthorizer:
             return self._relations.is_attached(node, attributes.name)
         if attributes.resource == "resourceslices":
             return self._relations.is_slice_of(node, attributes.name)
+        if attributes.resource == "podcertificaterequests":
+            return self._relations.is_certificate_request_of(node, attributes.namespace, attributes.name)
         return self._relations.has(node, _kind(attributes.resource), attributes.namespace, attributes.name)
 
     def _read_one(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
@@ -248,10 +267,15 @@ class NodeAuthorizer:
         return ALLOW
 
     def _csi_node(self, node: str, attributes: Attributes) -> AuthzResult:
-        if attributes.verb not in _NODE_OBJECT_VERBS:
-            return _no_opinion("can only get, create, update, patch, or delete a CSINode")
-        if attributes.subresource:
+        if attributes.subresource == "status":
+            if not self._gates.is_enabled("CSIVolumeHealth"):
+                return _no_opinion("CSINode status access requires CSIVolumeHealth feature")
+            if attributes.verb not in ("get", "update", "patch"):
+                return _no_opinion("can only get, update, or patch CSINode status")
+        elif attributes.subresource:
             return _no_opinion("cannot authorize CSINode subresources")
+        elif attributes.verb not in _NODE_OBJECT_VERBS:
+            return _no_opinion("can only get, create, update, patch, or delete a CSINode")
         if attributes.verb != "create" and attributes.name != node:
             return _no_opinion("can only access CSINode with the same name as the requesting node")
         return ALLOW
@@ -269,6 +293,21 @@ class NodeAuthorizer:
         if _selects(attributes, "spec.nodeName", node):
             return ALLOW
         return _no_opinion("can only list/watch/deletecollection resourceslices with nodeName field selector")
+
+    def _certificate_request(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if not self._gates.is_enabled("PodCertificateRequest"):
+            return NO_OPINION
+        if attributes.subresource:
+            return _no_opinion("nodes may not access the status subresource of PodCertificateRequests")
+        if attributes.verb == "create":
+            return ALLOW
+        if attributes.verb == "get":
+            return self._authorize_related(node, attributes)
+        if attributes.verb not in ("list", "watch"):
+            return _no_opinion(f"nodes may not {attributes.verb} podcertificaterequests")
+        if _selects(attributes, "spec.nodeName", node):
+            return ALLOW
+        return _no_opinion("can only list/watch podcertificaterequests with nodeName field selector")
 
     def _node(self, node: str, attributes: Attributes) -> AuthzResult:
         if attributes.subresource:

@@ -116,6 +116,7 @@ class WebhookSettings:
 
 class WebhookAuthorizer:
     def __init__(self, *, settings: WebhookSettings, clock: Clock) -> None:
+        self.name = settings.name or "webhook"
         self._settings = settings
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
         self._worker = WorkerThread("sampan-match-conditions")

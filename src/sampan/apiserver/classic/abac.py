@@ -78,7 +78,8 @@ def _convert_oldest_policy(line: _PolicyLine) -> AbacPolicy:
 
 
 class AbacAuthorizer:
-    def __init__(self, *, policies: Sequence[AbacPolicy]) -> None:
+    def __init__(self, *, policies: Sequence[AbacPolicy], name: str = "abac") -> None:
+        self.name = name
         self._policies = policies
 
     def authorize(self, attributes: Attributes) -> AuthzResult:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.rbac_v1 import Subject
 from sampan.apiserver.authz import AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
@@ -81,3 +82,28 @@ def test_permissions_of_the_default_roles() -> None:
     ]
     for attributes, expected in table:
         assert (authorizer.authorize(attributes).decision is AuthzDecision.ALLOW) is expected, attributes
+
+
+def test_roles_and_rules_of_features_depend_on_their_gates() -> None:
+    gates = FeatureGates({"ClusterTrustBundle": False, "CSIVolumeHealth": True, "GenericWorkload": True}, level=37)
+    names = {(obj.kind, obj.metadata.name) for obj in default_objects(gates)}
+    for kind in ("ClusterRole", "ClusterRoleBinding"):
+        assert (kind, "system:cluster-trust-bundle-discovery") not in names
+        assert (kind, "system:controller:podgroup-protection-controller") in names
+    (node,) = (
+        obj for obj in default_objects(gates) if obj.metadata.name == "system:node" and obj.kind == "ClusterRole"
+    )
+    resources = {resource for rule in node.rules for resource in rule.resources}
+    assert {"csinodes/status", "podcertificaterequests"} <= resources
+    assert "clustertrustbundles" not in resources
+
+
+def test_the_level_decides_which_roles_exist() -> None:
+    def controllers(level: int) -> set[str]:
+        objects = default_objects(FeatureGates(level=level))
+        return {obj.metadata.name for obj in objects if obj.metadata.name.startswith("system:controller:")}
+
+    assert {name.rpartition(":")[2] for name in controllers(37) - controllers(36)} == {
+        *("kube-apiserver-serving-clustertrustbundle-publisher", "podcertificaterequestcleaner"),
+        "storage-version-migrator-controller",
+    }

@@ -221,11 +221,13 @@ def test_required_verb_follows_the_verb_of_the_request() -> None:
 
 def test_the_reason_of_the_authorizer_is_reported() -> None:
     class Silent:
+        name = "silent"
+
         def authorize(self, attributes: Attributes) -> AuthzResult:
             return AuthzResult(AuthzDecision.NO_OPINION, "nobody asked", "no answer")
 
     assert status_errors(UnionAuthorizer(Silent()), request(JOE), "reserve") == [
-        f"{binding_error(JOE)}: no answer: nobody asked"
+        f"{binding_error(JOE)}: no answer: silent: nobody asked"
     ]
 
 
@@ -320,7 +322,7 @@ async def _check_status_writes(admin: Client, joe: Client, node: Client, schedul
 
     for method, verb in (("patch", "patch"), ("update", "update"), ("apply", "patch")):
         assert await write_errors(joe, allocated_status, method) == [binding_error(JOE, verb)]
-    reason = "can only get individual resources of this type"
+    reason = "node: can only get individual resources of this type"
     assert await write_errors(node, allocated_status) == [f"{binding_error(NODE, 'patch')}: {reason}"]
     assert await write_errors(scheduler, allocated_status) == []
     in_default = driver_error(JOE, A, "arbitrary-node:patch").replace('"ns"', '"default"')

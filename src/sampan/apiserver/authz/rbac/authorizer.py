@@ -282,7 +282,8 @@ def _make_allow_result(name: str, namespace: str, ref: RoleRef, subject: Subject
 
 
 class RbacAuthorizer:
-    def __init__(self, *, index: RbacIndex) -> None:
+    def __init__(self, *, index: RbacIndex, name: str = "rbac") -> None:
+        self.name = name
         self._index = index
 
     def authorize(self, attributes: Attributes) -> AuthzResult:

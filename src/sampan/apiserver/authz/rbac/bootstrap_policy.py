@@ -8,7 +8,7 @@ aggregated role itself (`whole`); for each binding its role and its subjects. Li
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.rbac_v1 import (
     AggregationRule,
@@ -50,7 +51,7 @@ class _Rule(msgspec.Struct):
     names: str = ""
     urls: str = ""
     when: str = ""
-    """The group and version that must be served for the rule to be included."""
+    """The feature gates that must all be on for the rule to be included."""
 
 
 class _Role(msgspec.Struct):
@@ -58,14 +59,14 @@ class _Role(msgspec.Struct):
     partOf: str = ""
     whole: str = ""
     when: str = ""
-    """The group and version that must be served for the role to exist."""
+    """The feature gates that must all be on for the role to exist."""
 
 
 class _Binding(msgspec.Struct):
     role: str
     subjects: list[str]
     when: str = ""
-    """The group and version that must be served for the binding to exist."""
+    """The feature gates that must all be on for the binding to exist."""
 
 
 class _BootstrapPolicyFile(msgspec.Struct):
@@ -75,15 +76,15 @@ class _BootstrapPolicyFile(msgspec.Struct):
     roleBindings: dict[str, _Binding]
 
 
-def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator[Any]:
-    """Return the default objects, roles before the bindings that refer to them. `served` returns whether a group and
-    version is served."""
+def default_objects(feature_gates: FeatureGates | None = None) -> Iterator[Any]:
+    """Return the default objects, roles before the bindings that refer to them."""
+    gates = feature_gates or FeatureGates()
     text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
     data = msgspec.json.decode(text, type=_BootstrapPolicyFile)
-    data.clusterRoles = {name: row for name, row in data.clusterRoles.items() if _is_included(row.when, served)}
-    bindings = {name: row for name, row in data.clusterRoleBindings.items() if _is_included(row.when, served)}
+    data.clusterRoles = {name: row for name, row in data.clusterRoles.items() if _is_included(row.when, gates)}
+    bindings = {name: row for name, row in data.clusterRoleBindings.items() if _is_included(row.when, gates)}
     for cluster_role in data.clusterRoles.values():
-        cluster_role.rules = [rule for rule in cluster_role.rules if _is_included(rule.when, served)]
+        cluster_role.rules = [rule for rule in cluster_role.rules if _is_included(rule.when, gates)]
     for name, role in data.clusterRoles.items():
         yield _cluster_role(name, role)
     for name, role in data.roles.items():
@@ -94,9 +95,8 @@ def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator
         yield RoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
 
 
-def _is_included(when: str, served: Callable[[str, str], Any] | None) -> bool:
-    group, _, version = when.partition("/")
-    return not when or (served is not None and bool(served(group, version)))
+def _is_included(when: str, gates: FeatureGates) -> bool:
+    return all(map(gates.is_enabled, when.split()))
 
 
 def _meta(name: str, labels: Mapping[str, str] | None = None) -> ObjectMeta:
@@ -147,11 +147,11 @@ class BootstrapChanges:
     """Bindings that exist with another role. They are deleted and created again, because roleRef is immutable."""
 
 
-def plan_changes(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> BootstrapChanges:
+def plan_changes(index: RbacIndex, gates: FeatureGates | None = None) -> BootstrapChanges:
     """Return the writes that reconcile the default roles and bindings. Additions by users are kept; objects with the
     annotation autoupdate=false are left alone."""
     changes = BootstrapChanges([], [], [])
-    for desired in default_objects(served):
+    for desired in default_objects(gates):
         present = index.get(desired.kind, desired.metadata.namespace, desired.metadata.name)
         if present is None:
             changes.create.append(desired)
@@ -193,11 +193,11 @@ def _find_missing_rules(present: list[PolicyRule], desired: list[PolicyRule]) ->
 _SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
 
-async def reconcile(pipeline: Pipeline, index: RbacIndex) -> None:
+async def reconcile(pipeline: Pipeline, index: RbacIndex, gates: FeatureGates | None = None) -> None:
     """Write missing and outdated objects concurrently, so that the writes share a commit. `index` must be filled, and
     contains the new objects afterwards. Conflicts are ignored, because another server that shares the storage writes
     the same."""
-    changes = plan_changes(index, pipeline.endpoints.registry.scheme.resources)
+    changes = plan_changes(index, gates)
     await asyncio.gather(
         *(_create(pipeline, obj) for obj in changes.create),
         *(_update(pipeline, obj) for obj in changes.update),

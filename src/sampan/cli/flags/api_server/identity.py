@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode
+from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode, type_of
 from sampan.cli.flags import parsers
 from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
@@ -179,7 +179,7 @@ def authorization(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def authorization_names(options: Mapping[str, Any]) -> list[str]:
     """Return the names of the authorization modes, from flags or from the configuration file."""
-    return [mode if isinstance(mode, str) else WEBHOOK for mode in authorization(options)["authorization_modes"]]
+    return [type_of(mode) for mode in authorization(options)["authorization_modes"]]
 
 
 def _mode_names(options: Mapping[str, Any]) -> tuple[str, ...]:
