@@ -42,6 +42,7 @@ def stateful_set(
     policy: str = "OrderedReady",
     strategy: str = "RollingUpdate",
     partition: int = 0,
+    max_unavailable: int | str | None = None,
     start: int = 0,
     claims: Sequence[str] = (),
     retention: tuple[str, str] = ("Retain", "Retain"),
@@ -49,7 +50,8 @@ def stateful_set(
     limit: int = 10,
     **meta: Any,
 ) -> StatefulSet:
-    rolling = RollingUpdateStatefulSetStrategy(partition=partition) if strategy == "RollingUpdate" else None
+    update = RollingUpdateStatefulSetStrategy(partition=partition, maxUnavailable=max_unavailable)
+    rolling = update if strategy == "RollingUpdate" else None
     return StatefulSet(
         metadata=ObjectMeta(**{"name": "web", "namespace": "default", **meta}),
         spec=StatefulSetSpec(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api.types.apps_v1 import StatefulSet
+from sampan.api.types.apps_v1 import StatefulSet, StatefulSetCondition
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.controllers.ownership.pods import BURST
 from sampan.controllers.workloads.statefulset import replica_plan
@@ -110,19 +110,124 @@ UPDATES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] 
     ("partition reached from the start", {"partition": 1, "start": 5}, {5: {}, 6: TWO, 7: TWO}, []),
     ("on delete", {"strategy": "OnDelete"}, {0: {}, 1: {}, 2: {}}, []),
     ("unready old pod blocks OrderedReady", {}, {0: NOT_READY, 1: {}, 2: {}}, []),
-    ("unready old pod does not block Parallel", {"policy": "Parallel"}, {0: NOT_READY, 1: {}, 2: {}}, ["delete web-2"]),
     ("Parallel updates one pod at a time", {"policy": "Parallel"}, {0: {}, 1: {}, 2: {**TWO, **NOT_READY}}, []),
     ("scaling goes before updating", {"replicas": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
 ]
 
 
+@pytest.mark.parametrize("has_budget", [True, False])
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
 def test_steps_of_a_rolling_update(
-    fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]
+    fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str], has_budget: bool
 ) -> None:
     sset = stateful_set(**fields)
+    present = [member(sset, at, **state) for at, state in pods.items()]
+    assert step_texts(plan_replicas(sset, present, update="two", has_unavailability_budget=has_budget)) == expected
+
+
+PARALLEL_2: dict[str, Any] = {"policy": "Parallel", "max_unavailable": 2}
+BUDGETS: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str], list[str]]] = [
+    ("two at a time", {"max_unavailable": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2", "delete web-1"], ["delete web-2"]),
+    (
+        "a percentage is rounded down",
+        {"max_unavailable": "70%"},
+        {0: {}, 1: {}, 2: {}},
+        ["delete web-2", "delete web-1"],
+        ["delete web-2"],
+    ),
+    ("at least one", {"max_unavailable": "10%"}, {0: {}, 1: {}, 2: {}}, ["delete web-2"], ["delete web-2"]),
+    (
+        "not below the partition",
+        {"max_unavailable": 3, "partition": 1},
+        {0: {}, 1: {}, 2: {}},
+        ["delete web-2", "delete web-1"],
+        ["delete web-2"],
+    ),
+    ("OrderedReady waits for all pods", {"max_unavailable": 2}, {0: {}, 1: {}, 2: {**TWO, **NOT_READY}}, [], []),
+    (
+        "Parallel uses the rest of the budget",
+        PARALLEL_2,
+        {0: {}, 1: {}, 2: {**TWO, **NOT_READY}},
+        ["delete web-1"],
+        [],
+    ),
+    ("Parallel, the budget is used up", {"policy": "Parallel"}, {0: {}, 1: {}, 2: {"is_deleted": True}}, [], []),
+    (
+        "Parallel deletes unready old pods first",
+        {"policy": "Parallel"},
+        {0: NOT_READY, 1: {}, 2: {}},
+        ["delete web-0"],
+        ["delete web-2"],
+    ),
+    (
+        "Parallel, unready old pods beyond the budget",
+        PARALLEL_2,
+        {0: NOT_READY, 1: NOT_READY, 2: NOT_READY},
+        ["delete web-2", "delete web-1", "delete web-0"],
+        ["delete web-2"],
+    ),
+    (
+        "Parallel, unready old pods and one healthy pod",
+        PARALLEL_2,
+        {0: NOT_READY, 1: {}, 2: {}},
+        ["delete web-0", "delete web-2"],
+        ["delete web-2"],
+    ),
+    (
+        "Parallel, a missing pod counts",
+        PARALLEL_2,
+        {0: {}, 2: {}},
+        ["create web-1", "delete web-2"],
+        ["create web-1", "delete web-2"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pods", "with_budget", "without"), [pytest.param(*case[1:], id=case[0]) for case in BUDGETS]
+)
+def test_max_unavailable_is_the_budget_of_a_rolling_update(
+    fields: dict[str, Any], pods: dict[int, dict[str, Any]], with_budget: list[str], without: list[str]
+) -> None:
+    sset = stateful_set(**fields)
+    present = [member(sset, at, **state) for at, state in pods.items()]
+    assert step_texts(plan_replicas(sset, present, update="two")) == with_budget
+    assert step_texts(plan_replicas(sset, present, update="two", has_unavailability_budget=False)) == without
+
+
+def progress(plan: StatefulSetPlan) -> list[tuple[str, str, str]]:
+    return [(each.status, each.reason, each.message) for each in plan.status.conditions]
+
+
+DELETING = ("True", "RecreateInProgress", "Deleting old revision pods")
+CREATING = ("True", "RecreateInProgress", "Waiting for new-revision pods to be created")
+COMPLETED = ("False", "RecreateCompleted", "All pods recreated successfully")
+RECREATIONS: list[tuple[str, dict[int, dict[str, Any]], list[str], list[tuple[str, str, str]]]] = [
+    ("all at once", {0: NOT_READY, 1: {}}, ["delete web-0", "delete web-1"], [DELETING]),
+    ("condemned ones, too", {0: {}, 1: TWO, 2: {}}, ["delete web-0", "delete web-2"], [DELETING]),
+    ("terminating ones are waited for", {0: {"is_deleted": True}}, [], [DELETING]),
+    ("then the first is created", {}, ["create web-0"], [CREATING]),
+    ("pods of the new revision stay", {0: {**TWO, **NOT_READY}}, [], [CREATING]),
+    ("complete", {0: TWO, 1: TWO}, [], [COMPLETED]),
+]
+
+
+@pytest.mark.parametrize(
+    ("pods", "steps", "conditions"), [pytest.param(*case[1:], id=case[0]) for case in RECREATIONS]
+)
+def test_recreate_deletes_all_old_pods_before_it_creates_new_ones(
+    pods: dict[int, dict[str, Any]], steps: list[str], conditions: list[tuple[str, str, str]]
+) -> None:
+    sset = stateful_set(2, strategy="Recreate")
     plan = plan_replicas(sset, [member(sset, at, **state) for at, state in pods.items()], update="two")
-    assert step_texts(plan) == expected
+    assert (step_texts(plan), progress(plan)) == (steps, conditions)
+
+
+def test_conditions_are_kept() -> None:
+    sset = stateful_set(1)
+    sset.status.conditions = [StatefulSetCondition(type="Quorum", status="True")]
+    plan = plan_replicas(sset, [member(sset, 0)])
+    assert [each.type for each in plan.status.conditions] == ["Quorum"]
 
 
 @pytest.mark.parametrize(
@@ -189,8 +294,9 @@ def test_status_counts() -> None:
     assert (status.observedGeneration, status.collisionCount) == (4, 2)
 
 
-def test_update_of_all_pods_becomes_the_current_revision() -> None:
-    sset = stateful_set(2)
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete", "Recreate"])
+def test_update_of_all_pods_becomes_the_current_revision(strategy: str) -> None:
+    sset = stateful_set(2, strategy=strategy)
     status = plan_replicas(sset, [member(sset, at, revision="two") for at in range(2)], update="two").status
     assert (status.currentRevision, status.currentReplicas, status.updatedReplicas) == ("two", 2, 2)
 

@@ -15,6 +15,7 @@ from sampan.controllers.workloads.statefulset.replica_plan import (
     StatefulSetPlan,
     StatefulSetView,
     decide,
+    max_unavailable,
 )
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
 
@@ -35,6 +36,7 @@ SETS = st.builds(
     policy=st.sampled_from(["OrderedReady", PARALLEL]),
     start=st.integers(0, 2),
     partition=st.integers(0, 6),
+    max_unavailable=st.sampled_from([None, 1, 2, "50%"]),
 )
 
 
@@ -69,7 +71,7 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> Non
             is_for_update = revision_of(step.pod) == "old" and ordinal >= expected.start + partition
             assert ordinal not in expected or is_terminal(step.pod) or is_for_update
     if sset.spec.podManagementPolicy != PARALLEL:
-        assert len(plan.steps) <= 1
+        assert len(plan.steps) <= max_unavailable(sset)
         for step in plan.steps:
             if step.action is ReplicaAction.CREATE:
                 below = [pods.get(ordinal) for ordinal in expected if ordinal < ordinal_of(step.pod)]

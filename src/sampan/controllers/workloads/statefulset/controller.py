@@ -10,6 +10,7 @@ from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.pods import available_in_s, is_terminal
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
@@ -24,6 +25,7 @@ from sampan.controllers.ownership.revisions import RevisionHistory, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
 from sampan.controllers.workloads.statefulset.members import StatefulPodControl
 from sampan.controllers.workloads.statefulset.replica_plan import (
+    RECREATE,
     ReplicaAction,
     ReplicaStep,
     StatefulSetPlan,
@@ -38,12 +40,19 @@ from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.decisions import MAX_NOTES, note_decision
-from sampan.machinery.events import EventRecorder
+from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
 MAX_BACKOFF_S = 30.0
 """The maximum backoff, in seconds, for replacing a pod that terminates repeatedly."""
+
+
+RECREATE_GATE = "StatefulSetRecreateStrategy"
+
+
+class UnknownStrategy(Exception):
+    """The update strategy of a StatefulSet needs a feature gate that is off."""
 
 
 def _selector(sset: StatefulSet) -> Selector:
@@ -53,7 +62,18 @@ def _selector(sset: StatefulSet) -> Selector:
 class StatefulSetController:
     name = "statefulset-controller"
 
-    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        clock: Clock,
+        events: EventRecorder,
+        config: ControllerConfig,
+    ) -> None:
+        self._events, gates = events, config.feature_gates
+        self._has_unavailability_budget = gates.is_enabled("MaxUnavailableStatefulSet")
+        self._has_recreate_strategy = gates.is_enabled(RECREATE_GATE)
         self._clock, self._client = clock, client.for_kind(StatefulSet)
         self._sets, self._pods = informers.for_kind(StatefulSet).lister, informers.for_kind(Pod).lister
         self._claiming = ClaimControl(owners=client.for_kind(StatefulSet), objects=client.for_kind(Pod))
@@ -90,7 +110,15 @@ class StatefulSetController:
         pods = await claim(
             sset, selector, candidates(self._pods, sset), self._claiming, also=lambda pod: is_member(sset, pod)
         )
+        self._require_known_strategy(sset)
         return await self._sync(sset, revisions, pods)
+
+    def _require_known_strategy(self, sset: StatefulSet) -> None:
+        """Raise UnknownStrategy for a StatefulSet that was created while the feature gate of its strategy was on."""
+        if sset.spec.updateStrategy.type == RECREATE and not self._has_recreate_strategy:
+            message = f"statefulset {key_of(sset)} uses Recreate strategy but feature gate {RECREATE_GATE} is disabled"
+            self._events.event(sset, WARNING, "UnknownStrategy", message)
+            raise UnknownStrategy(message)
 
     async def _sync(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod]) -> float | None:
         now = self._clock.now()
@@ -123,6 +151,7 @@ class StatefulSetController:
             claim=lambda name: self._members.claim(name, namespace),
             held_s=lambda name: self._failures.remaining_s(_failure_key(sset, name), self._clock.monotonic()),
             now=now,
+            has_unavailability_budget=self._has_unavailability_budget,
         )
 
     async def _is_present(self, sset: StatefulSet) -> bool:

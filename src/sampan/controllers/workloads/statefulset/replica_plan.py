@@ -2,7 +2,8 @@
 
 With OrderedReady, pods are created, replaced and deleted one at a time, and only if all predecessors are available.
 With Parallel, everything possible is done at once. In both cases the parts are carried out in sequence: desired pods,
-claims of condemned pods, condemned pods from the highest ordinal down, and the rolling update.
+claims of condemned pods, condemned pods from the highest ordinal down, and the rolling update. The strategy Recreate
+deletes all pods of other revisions and waits until they are gone, before anything else.
 
 The cost of a decision depends on the number of existing pods, never on `spec.replicas`, which a user may set to two
 billion: ordinals stay a `range`, missing pods are built lazily, and a part has at most about `BURST` steps.
@@ -13,10 +14,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 
+from sampan.api.semantics.conditions import FALSE, TRUE, find_condition, with_condition
 from sampan.api.semantics.pods import PENDING, RUNNING, is_available, is_ready, is_terminal
 from sampan.api.semantics.workloads import desired_replicas
-from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
+from sampan.api.types.apps_v1 import StatefulSet, StatefulSetCondition, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
+from sampan.api.values.int_or_string import scale_int_or_percent
+from sampan.api.values.times import format_time
 from sampan.controllers.ownership.pods import BURST
 from sampan.controllers.workloads.statefulset.identity import (
     claim_name,
@@ -30,6 +34,11 @@ from sampan.controllers.workloads.statefulset.identity import (
 from sampan.controllers.workloads.statefulset.volume_claims import has_right_owners, is_deleted_when_scaled, is_stale
 
 PARALLEL = "Parallel"
+ROLLING_UPDATE, ON_DELETE, RECREATE = "RollingUpdate", "OnDelete", "Recreate"
+PROGRESSING = "Progressing"
+"""The condition of a StatefulSet with the strategy Recreate."""
+IN_PROGRESS, COMPLETED = "RecreateInProgress", "RecreateCompleted"
+"""The reasons of that condition."""
 
 
 class ReplicaAction(Enum):
@@ -67,6 +76,8 @@ class StatefulSetView:
     held_s: Callable[[str], float] = lambda name: 0.0
     """Return the remaining backoff, in seconds, for replacing the terminated pod of that name."""
     now: float
+    has_unavailability_budget: bool = True
+    """Whether a rolling update may take several pods down: the feature gate MaxUnavailableStatefulSet."""
 
 
 @dataclass(slots=True)
@@ -106,10 +117,30 @@ class _ReplicaPlanner:
     def plan(self) -> StatefulSetPlan:
         plan = StatefulSetPlan(status=self._status(), is_parallel=self.is_parallel)
         if self.sset.metadata.deletionTimestamp is None:
-            plan.parts = [steps for steps in self._parts(plan.status) if steps]
+            if (old_pods := self._pods_to_recreate()) is not None:
+                plan.is_parallel = True
+                plan.parts = [old_pods] if old_pods else []
+                set_progressing(plan.status, TRUE, IN_PROGRESS, "Deleting old revision pods", self.view.now)
+            else:
+                self._note_recreation(plan.status)
+                plan.parts = [steps for steps in self._parts(plan.status) if steps]
             plan.again_s = min(self.waits, default=None)
-        complete_rolling_update(self.sset, plan.status)
+        complete_update(self.sset, plan.status, self.view.now)
         return plan
+
+    def _pods_to_recreate(self) -> list[ReplicaStep] | None:
+        """Return the deletions of pods of other revisions, or None if there are no such pods, not even terminating ones,
+        or the strategy is not Recreate."""
+        if self.sset.spec.updateStrategy.type != RECREATE:
+            return None
+        old_pods = [pod for pod in (*self.present, *self.condemned) if revision_of(pod) != self.view.update]
+        if not old_pods:
+            return None
+        return [ReplicaStep(ReplicaAction.DELETE, pod) for pod in old_pods if not _is_terminating(pod)][:BURST]
+
+    def _note_recreation(self, status: StatefulSetStatus) -> None:
+        if self.sset.spec.updateStrategy.type == RECREATE and self.view.current != self.view.update:
+            set_progressing(status, TRUE, IN_PROGRESS, "Waiting for new-revision pods to be created", self.view.now)
 
     def _status(self) -> StatefulSetStatus:
         view = self.view
@@ -139,9 +170,10 @@ class _ReplicaPlanner:
                     return parts
                 if len(part) >= BURST:
                     break  # Watch events of these pods trigger the next sync.
-        if (last := self._plan_update()) is not None:
-            parts.append([last])
-            status.currentReplicas -= 1
+        if self.sset.spec.updateStrategy.type not in (ON_DELETE, RECREATE):
+            outdated = self._plan_update()
+            parts.append([ReplicaStep(ReplicaAction.DELETE, pod) for pod in outdated])
+            status.currentReplicas -= len(outdated)
         return parts
 
     def _plan_replica(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
@@ -176,26 +208,43 @@ class _ReplicaPlanner:
     def _plan_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         if _is_terminating(pod):
             return [], True
-        is_well = is_running_and_ready(pod) and self._is_available(pod)
+        is_well = self._is_running_and_available(pod)
         # A terminated pod never becomes available, so that it must not be waited for.
         may_go = is_well or is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
         return ([ReplicaStep(ReplicaAction.DELETE, pod)] if may_go else []), True
 
-    def _plan_update(self) -> ReplicaStep | None:
-        """Return the deletion of the highest outdated pod, provided that all above it are available."""
-        strategy = self.sset.spec.updateStrategy
-        if strategy.type == ON_DELETE:
-            return None
-        minimum = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
-        for ordinal in reversed(self.desired_ordinals[minimum:]):
+    def _plan_update(self) -> Sequence[Pod]:
+        """Return the outdated pods that a rolling update deletes next."""
+        update = self.sset.spec.updateStrategy.rollingUpdate
+        updated_ordinals = self.desired_ordinals[(update.partition or 0) if update is not None else 0 :]
+        if not self.view.has_unavailability_budget:
+            return self._plan_single_update(updated_ordinals)
+        budget = max_unavailable(self.sset) - (
+            len(self.desired_ordinals) - len(self.present) + sum(map(self._is_unavailable, self.present))
+        )
+        outdated = [
+            pod
+            for pod in reversed(self.present)
+            if ordinal_of(pod) in updated_ordinals and revision_of(pod) != self.view.update and not _is_terminating(pod)
+        ]
+        if not self.is_parallel:
+            return outdated[: max(budget, 0)][:BURST]
+        # Pods that are down already cost nothing of the budget.
+        unavailable = [pod for pod in outdated if not self._is_running_and_available(pod)]
+        available = [pod for pod in outdated if not self._is_unavailable(pod)]
+        return (*unavailable, *available[: max(budget, 0)])[:BURST]
+
+    def _plan_single_update(self, updated_ordinals: range) -> Sequence[Pod]:
+        """Return the highest outdated pod, provided that all above it are available."""
+        for ordinal in reversed(updated_ordinals):
             pod = self.by_ordinal.get(ordinal)
             if pod is None:
-                return None  # The missing pod is about to be created.
+                return ()  # The missing pod is about to be created.
             if revision_of(pod) != self.view.update and not _is_terminating(pod):
-                return ReplicaStep(ReplicaAction.DELETE, pod)
+                return (pod,)
             if self._is_unavailable(pod):
-                return None
-        return None
+                return ()
+        return ()
 
     def _make_missing_pod(self, ordinal: int) -> Pod:
         view = self.view
@@ -219,6 +268,9 @@ class _ReplicaPlanner:
 
     def _is_available(self, pod: Pod) -> bool:
         return is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
+
+    def _is_running_and_available(self, pod: Pod) -> bool:
+        return is_running_and_ready(pod) and self._is_available(pod)
 
     def _is_unavailable(self, pod: Pod) -> bool:
         return not self._is_available(pod) or _is_terminating(pod)
@@ -252,9 +304,6 @@ def _is_terminating(obj: Pod | PersistentVolumeClaim) -> bool:
     return obj.metadata.deletionTimestamp is not None
 
 
-ROLLING_UPDATE, ON_DELETE = "RollingUpdate", "OnDelete"
-
-
 def is_running_and_ready(pod: Pod) -> bool:
     return pod.status.phase == RUNNING and is_ready(pod)
 
@@ -268,6 +317,7 @@ def compute_status(
         currentRevision=current,
         updateRevision=update,
         collisionCount=collisions,
+        conditions=list(sset.status.conditions),
     )
     for pod in pods:
         _count(status, pod, sset.spec.minReadySeconds, now)
@@ -285,14 +335,27 @@ def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: flo
         status.updatedReplicas += revision == status.updateRevision
 
 
-def complete_rolling_update(sset: StatefulSet, status: StatefulSetStatus) -> None:
-    """Make the update revision the current one if the rolling update has reached every pod."""
-    desired = desired_replicas(sset)
-    if sset.spec.updateStrategy.type == ROLLING_UPDATE and (
-        status.updatedReplicas == status.readyReplicas == status.replicas == desired
-    ):
+def complete_update(sset: StatefulSet, status: StatefulSetStatus, now: float) -> None:
+    """Make the update revision the current one if the update has reached every pod."""
+    if status.updatedReplicas == status.readyReplicas == status.replicas == desired_replicas(sset):
         status.currentReplicas = status.updatedReplicas
         status.currentRevision = status.updateRevision
+        if sset.spec.updateStrategy.type == RECREATE and find_condition(status.conditions, PROGRESSING) is not None:
+            set_progressing(status, FALSE, COMPLETED, "All pods recreated successfully", now)
+
+
+def set_progressing(status: StatefulSetStatus, value: str, reason: str, message: str, now: float) -> None:
+    condition = StatefulSetCondition(
+        type=PROGRESSING, status=value, reason=reason, message=message, lastTransitionTime=format_time(now)
+    )
+    status.conditions = with_condition(status.conditions, condition)
+
+
+def max_unavailable(sset: StatefulSet) -> int:
+    """Return how many pods a rolling update may take down at a time, at least 1."""
+    update = sset.spec.updateStrategy.rollingUpdate
+    value = update.maxUnavailable if update is not None else None
+    return max(1, scale_int_or_percent(1 if value is None else value, desired_replicas(sset), round_up=False))
 
 
 def is_status_changed(status: StatefulSetStatus, old_status: StatefulSetStatus) -> bool:
@@ -310,4 +373,5 @@ def _select_reported_fields(status: StatefulSetStatus) -> tuple[object, ...]:
         status.availableReplicas,
         status.currentRevision,
         status.updateRevision,
+        status.conditions,
     )
