@@ -30,6 +30,10 @@ class AutoscaledDeployment:
     pods: list[str] = field(default_factory=list)
 
     async def create(self, replicas: int, **spec: Any) -> None:
+        await self.create_target(replicas)
+        await self.autoscale("web", **spec)
+
+    async def create_target(self, replicas: int) -> None:
         template = {
             "metadata": {"labels": {"app": "web"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -40,7 +44,6 @@ class AutoscaledDeployment:
             codec.from_value({"metadata": meta, "spec": deployment_spec}, Deployment)
         )
         await self.set_pods(replicas)
-        await self.autoscale("web", **spec)
 
     async def autoscale(self, name: str, kind: str = "Deployment", wait_s: float = 15, **spec: Any) -> None:
         """Create an autoscaler and wait for its first sync."""
@@ -126,12 +129,16 @@ async def test_replicas_rise_with_load_and_fall_after_the_stabilization_window()
         assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
 
 
-async def test_new_autoscaler_is_first_synced_after_the_sync_period() -> None:
+async def test_new_autoscaler_is_synced_at_once_and_then_once_per_period() -> None:
     async with autoscaled_deployment() as c:
-        await c.autoscale("web", wait_s=14.9)
-        assert await c.conditions() == {}
+        await c.autoscale("web", wait_s=0)
+        await c.cluster.clock.settle()
+        assert await c.conditions() == {"AbleToScale": ("False", "FailedGetScale")}
+        await c.create_target(2)
+        await c.advance(14.9)
+        assert await c.conditions() == {"AbleToScale": ("False", "FailedGetScale")}
         await c.advance(0.1)
-        assert await c.conditions() != {}
+        assert (await c.conditions())["AbleToScale"] == ("True", "SucceededGetScale")
 
 
 async def test_status_shows_current_metrics() -> None:
@@ -231,7 +238,7 @@ CUSTOM = {
         (
             "object",
             "FailedGetObjectMetric",
-            "unable to get metric hits: Service on default front/unable to fetch "
+            "unable to get metric hits on Service default/front: unable to fetch "
             "metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered",
         ),
         (
@@ -335,7 +342,9 @@ async def test_pods_selected_by_two_autoscalers_are_ambiguous() -> None:
         await c.autoscale("other")
         await c.set_usage(100)
         assert (await c.conditions())["ScalingActive"] == ("False", "AmbiguousSelector")
-        message = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
+        await c.autoscale("third")
+        names = "[{other default} {third default}]"
+        message = f"pods by selector app=web are controlled by more than one HPA (e.g. {names})"
         assert ("AmbiguousSelector", message) in await c.events()
 
 

@@ -1,7 +1,7 @@
 """The control loop of horizontal-pod-autoscaler-controller.
 
 It evaluates each autoscaler once per sync period (15 s by default) and scales its target. A new autoscaler is evaluated
-for the first time one period after it is first seen.
+at once, and so is one whose spec has changed, if the gate HPAGeneration is on.
 """
 
 import logging
@@ -26,6 +26,7 @@ from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, resource_of
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
@@ -60,6 +61,9 @@ class HorizontalPodAutoscalerController:
         self._autoscalers = informers.for_kind(HorizontalPodAutoscaler).lister
         self._writes = client.for_kind(HorizontalPodAutoscaler)
         self._memories: dict[NamespacedName, AutoscalerState] = {}
+        self._own_writes = OwnWrites()
+        if config.skips_stale_autoscalers:
+            self._own_writes.follow(informers.for_kind(HorizontalPodAutoscaler))
         self.watches = (
             Watch(resource_of(HorizontalPodAutoscaler), lambda hpa: [key_of(hpa)]),
             Watch(resource_of(Pod)),
@@ -70,10 +74,13 @@ class HorizontalPodAutoscalerController:
         if shared is None:
             self._memories.pop(key, None)
             return None
+        if self._own_writes.is_stale(shared):
+            return None  # The watch event of the own write triggers another sync.
         now, memory = self._clock.monotonic(), self._memory(key)
-        if now < memory.due:
+        generation = shared.metadata.generation if self._config.has_generation else None
+        if now < memory.due and memory.generation == generation:
             return memory.due - now
-        memory.due = now + self._config.period_s
+        memory.due, memory.generation = now + self._config.period_s, generation
         hpa = msgspec.structs.replace(shared, status=copy_of(shared.status))
         await AutoscalerReconciler(
             means=self._means, hpa=hpa, memory=memory, now=self._clock.now(), monotonic=now
@@ -83,30 +90,38 @@ class HorizontalPodAutoscalerController:
         return self._config.period_s
 
     def _list_autoscalers_sharing_pods(self, namespace: str, selector: Selector) -> list[NamespacedName]:
-        """Return the autoscalers of the namespace that select a pod which the specified selector matches."""
+        """Return at most two autoscalers of the namespace that select a pod which the specified selector matches."""
         rivals = {key: entry.selector for key, entry in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
             return list(rivals)
-        pods = self._pods.list(namespace, selector)
-        return sorted(key for key, entry in rivals.items() if any(entry.matches(pod.metadata.labels) for pod in pods))
+        label_sets = {tuple(sorted(pod.metadata.labels.items())) for pod in self._pods.list(namespace, selector)}
+        found: list[NamespacedName] = []
+        for labels in map(dict, sorted(label_sets)):
+            found += (key for key, entry in sorted(rivals.items()) if key not in found and entry.matches(labels))
+            if len(found) > 1:
+                break
+        return found[:2]
 
     async def _write(self, hpa: HorizontalPodAutoscaler) -> None:
         try:
-            await self._writes.update_status(hpa)
+            written = await self._writes.update_status(hpa)
         except (errors.ApiError, ConnectionFailed) as error:
             self._events.event(hpa, WARNING, "FailedUpdateStatus", str(error))
             log.debug("cannot update the status of HorizontalPodAutoscaler %s: %s", key_of(hpa), error)
+            return
+        if self._config.skips_stale_autoscalers:
+            self._own_writes.record_write(written)
 
     def _memory(self, key: NamespacedName) -> AutoscalerState:
         memory = self._memories.get(key)
         if memory is None:
             memory = self._memories[key] = AutoscalerState(Recommendations(self._config.downscale_window_s))
-            memory.due = self._clock.monotonic() + self._config.period_s
         return memory
 
 
 def make(context: ControllerContext) -> HorizontalPodAutoscalerController:
     client, config = context.client, context.config
+    gates = config.feature_gates
     return context.build(
         HorizontalPodAutoscalerController,
         client=client,
@@ -119,5 +134,8 @@ def make(context: ControllerContext) -> HorizontalPodAutoscalerController:
                 config.horizontal_pod_autoscaler_cpu_initialization_period_s,
                 config.horizontal_pod_autoscaler_initial_readiness_delay_s,
             ),
+            has_generation=gates.is_enabled("HPAGeneration"),
+            scales_to_zero=gates.is_enabled("HPAScaleToZero"),
+            skips_stale_autoscalers=gates.is_enabled("StaleControllerConsistencyHPA"),
         ),
     )

@@ -159,8 +159,7 @@ class MetricEvaluator:
         try:
             usage = await self.source.get_object_metric(name, self.namespace, described, _selector(source.metric))
         except MetricsUnavailable as error:
-            subject = f"{described.kind} on {self.namespace} {described.name}"
-            message = f"unable to get metric {name}: {subject}/{error}"
+            message = f"unable to get metric {name} on {described.kind} {self.namespace}/{described.name}: {error}"
             raise _PrefixedError(f"failed to get {name} object metric" if per_pod else "", message) from None
         if per_pod:
             estimate = r.estimate_by_value_per_pod(self.situation, usage, _milli(target.averageValue))

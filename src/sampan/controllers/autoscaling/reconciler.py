@@ -7,7 +7,7 @@ from typing import NoReturn
 from sampan.api.selectors import labels
 from sampan.api.selectors.label_grammar import SelectorError
 from sampan.api.selectors.labels import Selector
-from sampan.api.semantics.conditions import find_condition, without_condition
+from sampan.api.semantics.conditions import find_condition, is_true, without_condition
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.autoscaling_v2 import (
     HorizontalPodAutoscaler,
@@ -48,6 +48,12 @@ class AutoscalerConfig:
     """Downscale stabilization window in seconds, for autoscalers that set none."""
     tolerance: float = 0.1
     warmup: PodWarmup = field(default_factory=PodWarmup)
+    has_generation: bool = True
+    """Whether autoscalers have a generation, which their status reports: the feature gate HPAGeneration."""
+    scales_to_zero: bool = True
+    """Whether a target may be scaled to zero and back: the feature gate HPAScaleToZero."""
+    skips_stale_autoscalers: bool = True
+    """Whether an autoscaler waits until the cache shows its last status: the gate StaleControllerConsistencyHPA."""
 
 
 @dataclass(slots=True)
@@ -59,6 +65,8 @@ class AutoscalerState:
     selector: Selector = labels.NOTHING
     """Selects the pods of the scale target."""
     due: float = 0.0
+    generation: int | None = None
+    """The generation of the last evaluation, if autoscalers have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +148,18 @@ class AutoscalerReconciler:
         self._set_condition(ABLE, True, "SucceededRescale", message)
         self._record_event(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
         self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._monotonic)
-        remove_condition(self._hpa.status, SCALED_TO_ZERO)
+        self._note_scale_to_zero(current, desired)
+
+    def _note_scale_to_zero(self, current: int, desired: int) -> None:
+        hpa = self._hpa
+        if not self._of.config.scales_to_zero:
+            remove_condition(hpa.status, SCALED_TO_ZERO)
+        elif current > 0 and desired == 0 and hpa.spec.minReplicas == 0 and has_object_or_external_metric(hpa):
+            message = "the HPA controller scaled the workload to zero"
+            self._set_condition(SCALED_TO_ZERO, True, "ScaledToZero", message)
+        else:
+            message = "the HPA controller did not scale the workload to zero"
+            self._set_condition(SCALED_TO_ZERO, False, "NotScaledToZero", message)
 
     def _record_rescale_failure(self, current: int, desired: int, reason: str, error: Exception) -> None:
         self._record_event(WARNING, "FailedRescale", f"New size: {desired}; reason: {reason}; error: {error}")
@@ -155,15 +174,25 @@ class AutoscalerReconciler:
         spec, current = self._hpa.spec, scale.spec.replicas
         minimum = 1 if spec.minReplicas is None else spec.minReplicas
         if current == 0:
-            message = "scaling is disabled since the replica count of the target is zero"
-            self._set_condition(ACTIVE, False, "ScalingDisabled", message)
-            remove_condition(self._hpa.status, SCALED_TO_ZERO)
-            return 0, ""
+            return await self._decide_replicas_from_zero(scale, minimum)
         if current > spec.maxReplicas:
             return spec.maxReplicas, "Current number of replicas above Spec.MaxReplicas"
         if current < minimum:
             return minimum, "Current number of replicas below Spec.MinReplicas"
         return await self._evaluate_metrics(scale, minimum)
+
+    async def _decide_replicas_from_zero(self, scale: Scale, minimum: int) -> tuple[int, str]:
+        """A target that the user has scaled to zero stays there; one that its autoscaler has scaled to zero returns."""
+        scales_to_zero, status = self._of.config.scales_to_zero, self._hpa.status
+        is_own_zero = scales_to_zero and is_true(status.conditions, SCALED_TO_ZERO)
+        if is_own_zero and (minimum or has_object_or_external_metric(self._hpa)):
+            desired, reason = await self._evaluate_metrics(scale, minimum)
+            return max(desired, minimum), reason or "Current number of replicas below Spec.MinReplicas"
+        message = "scaling is disabled since the replica count of the target is zero"
+        self._set_condition(ACTIVE, False, "ScalingDisabled", message)
+        if not scales_to_zero:
+            remove_condition(status, SCALED_TO_ZERO)
+        return 0, ""
 
     async def _evaluate_metrics(self, scale: Scale, minimum: int) -> tuple[int, str]:
         current = scale.spec.replicas
@@ -268,7 +297,7 @@ class AutoscalerReconciler:
         self._memory.selector = selector
         if len(rivals := self._of.rivals(self._hpa.metadata.namespace, selector)) > 1:
             names = " ".join(f"{{{key.name} {key.namespace}}}" for key in rivals)
-            message = f"pods by selector {text} are controlled by multiple HPAs: [{names}]"
+            message = f"pods by selector {text} are controlled by more than one HPA (e.g. [{names}])"
             return self._refuse_selector(scale, "AmbiguousSelector", message, "AmbiguousSelector", message)
         return selector
 
@@ -285,6 +314,7 @@ class AutoscalerReconciler:
         status = self._hpa.status
         status.currentReplicas, status.desiredReplicas = current, desired
         status.currentMetrics = self._metrics or None
+        status.observedGeneration = self._hpa.metadata.generation if self._of.config.has_generation else None
 
     def _set_condition(self, type: str, is_true: bool, reason: str, message: str) -> None:
         set_condition(self._hpa.status, type, is_true, reason, message, self._now)
@@ -304,6 +334,11 @@ def set_condition(
     if condition.status != value:
         condition.lastTransitionTime = format_time(now)
     condition.status, condition.reason, condition.message = value, reason, message
+
+
+def has_object_or_external_metric(hpa: HorizontalPodAutoscaler) -> bool:
+    """Whether a metric has a value even without pods."""
+    return any(metric.type in ("Object", "External") for metric in hpa.spec.metrics)
 
 
 def remove_condition(status: HorizontalPodAutoscalerStatus, type: str) -> None:
