@@ -2,12 +2,15 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.nodes.health import ready_status
 from sampan.machinery.client import PatchType
-from tests.controllers.cluster import Cluster, cluster
+from tests.controllers.cluster import CONFIG, Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
 from tests.controllers.workloads.lag import lagging_controller
 from tests.input_cost import is_cpu_time_within
@@ -285,3 +288,46 @@ async def test_heartbeat_not_yet_in_the_cache_keeps_the_node_ready() -> None:
             await c.clock.advance(6)
             node = await fleet.node("late")
             assert {condition.status for condition in node.status.conditions if condition.type == "Ready"} == {"True"}
+
+
+async def mark_with_stale_leases(**gates: bool) -> list[set[str]]:
+    """Let the leases of two nodes be renewed while the cache of the controller shows no renewal. Return the statuses of
+    the Ready conditions, and those once the cache has caught up."""
+    config = replace(CONFIG, feature_gates=FeatureGates(gates, level=37))
+    async with cluster() as c:
+        fleet = Fleet(c)
+        names = ("a", "b")
+        for name in names:
+            await fleet.add(name)
+        await fleet.renew(*names)
+        statuses = []
+        async with lagging_controller(c, LIFECYCLE, 1, config=config) as slow:
+            for _ in range(6):
+                await c.clock.advance(10)
+                await fleet.renew(*names)
+            await c.clock.advance(6)
+            statuses.append({ready_status(await fleet.node(name)) for name in names})
+            slow.is_on = False
+            while slow.step():
+                await c.clock.settle()
+            await fleet.pass_time(20, *names)
+            statuses.append({ready_status(await fleet.node(name)) for name in names})
+        return statuses
+
+
+async def test_nodes_are_not_marked_while_the_cached_leases_are_stale() -> None:
+    assert await mark_with_stale_leases() == [{"True"}, {"True"}]
+    assert await mark_with_stale_leases(NodeControllerLeaseCircuitBreaker=False) == [{"Unknown"}, {"Unknown"}]
+
+
+async def test_node_whose_lease_has_expired_on_the_server_is_marked() -> None:
+    config = replace(CONFIG, feature_gates=FeatureGates(level=37))
+    async with cluster() as c:
+        fleet = Fleet(c)
+        for name in ("lives", "dies", "without"):
+            await fleet.add(name)
+        await fleet.renew("lives", "dies")
+        async with c.running(LIFECYCLE, config=config):
+            await fleet.pass_time(60, "lives")
+            statuses = {name: ready_status(await fleet.node(name)) for name in ("lives", "dies", "without")}
+            assert statuses == {"lives": "True", "dies": "Unknown", "without": "Unknown"}

@@ -1,10 +1,12 @@
 """The three protection controllers: what counts as use, and the removal of finalizers when it ends."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import (
     EphemeralVolumeSource,
     Namespace,
@@ -31,7 +33,7 @@ from sampan.controllers.storage.protection import (
 from sampan.machinery import errors
 from sampan.machinery.client import DeleteParameters
 from sampan.machinery.client.client import ResourceClient
-from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
+from tests.controllers.cluster import CONFIG, Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using, volume
 from tests.input_cost import is_cpu_time_within
 
@@ -103,6 +105,11 @@ async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") 
     except errors.NotFound:
         return True
     return False
+
+
+UNUSED_GATE = "PersistentVolumeClaimUnusedSinceTime"
+USAGE = replace(CONFIG, feature_gates=FeatureGates(level=37))
+NO_USAGE = replace(CONFIG, feature_gates=FeatureGates({UNUSED_GATE: False}, level=37))
 
 
 async def create_account(c: Cluster) -> None:
@@ -191,3 +198,30 @@ async def test_namespace_with_a_protected_claim_is_deleted() -> None:
             await namespaces.delete("n")
             await c.clock.advance(1)
             assert await is_gone(namespaces, "n")
+
+
+async def test_bound_claim_tells_whether_a_pod_uses_it() -> None:
+    async with cluster() as c:
+        claims, pods = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(Pod)
+        await create_account(c)
+
+        async def usage(name: str) -> list[tuple[str, str, str]]:
+            await c.clock.settle()
+            conditions = (await claims.get(name, "default")).status.conditions
+            return [(each.type, each.status, each.reason) for each in conditions]
+
+        for name in ("bound", "pending"):
+            await claims.create(claim(name))
+        await claims.patch("bound", {"status": {"phase": "Bound"}}, "default", subresource="status")
+        async with c.running(ClaimProtectionController.name, config=USAGE):
+            assert await usage("bound") == [("Unused", "True", "NoPodsUsingPVC")]
+            assert await usage("pending") == []
+            await pods.create(pod_using("bound"))
+            assert await usage("bound") == [("Unused", "False", "PodUsingPVC")]
+            await pods.patch("p", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+            assert await usage("bound") == [("Unused", "True", "NoPodsUsingPVC")]
+        await check_second_run_writes_nothing(c, ClaimProtectionController.name)
+        await claims.create(claim("quiet"))
+        await claims.patch("quiet", {"status": {"phase": "Bound"}}, "default", subresource="status")
+        async with c.running(ClaimProtectionController.name, config=NO_USAGE):
+            assert await usage("quiet") == []

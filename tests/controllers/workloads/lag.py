@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from sampan.api.types.core_v1 import Pod
+from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery.client import ADDED, DELETED, Client, Selection
 from sampan.machinery.client.codecs import ObjectCodec
@@ -54,7 +55,9 @@ class Lag:
 
 
 @asynccontextmanager
-async def lagging_controller(cluster: Cluster, name: str, seed: int, *, pace: float = 1) -> AsyncIterator[Lag]:
+async def lagging_controller(
+    cluster: Cluster, name: str, seed: int, *, pace: float = 1, config: ControllerConfig = CONFIG
+) -> AsyncIterator[Lag]:
     """Run the controller with caches that lag behind the server."""
     lag = Lag(cluster.transport, seed, pace)
 
@@ -63,7 +66,7 @@ async def lagging_controller(cluster: Cluster, name: str, seed: int, *, pace: fl
             return cluster.controller_client(component)
         return Client(transport=lag, clock=cluster.clock, component="kube-controller-manager")
 
-    manager = ControllerManager(client_for=client_for, clock=cluster.clock, names=[name], config=CONFIG)
+    manager = ControllerManager(client_for=client_for, clock=cluster.clock, names=[name], config=config)
     forget = cluster.clock.on_idle(manager.activity.idle)
     try:
         async with asyncio.TaskGroup() as group:

@@ -23,8 +23,9 @@ from sampan.controllers.nodes.taints import TaintWriter, diff_scheduling_taints,
 from sampan.controllers.nodes.zones import EXCLUDED, EvictionRates, ZoneQueue, Zones, ZoneTransition, zone_of
 from sampan.host.clock import Clock, wall_offset
 from sampan.machinery import errors
-from sampan.machinery.client import Client, PatchType, Selection, resource_of
+from sampan.machinery.client import Client, ConnectionFailed, PatchType, Selection, resource_of
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
@@ -91,6 +92,10 @@ class NodeLifecycleController:
         before, or the node was already not ready when this controller first saw it. If a live kubelet later posts
         another status of a pod, that status is not overwritten."""
         self._next_look = 0.0
+        self._newer_leases = OwnWrites()
+        """Leases on the server that the cache does not show yet. Until it does, no node is checked."""
+        self._newer_leases.follow(informers.for_kind(Lease, _NODE_LEASES))
+        self._has_circuit_breaker = config.feature_gates.is_enabled("NodeControllerLeaseCircuitBreaker")
         self.watches = (
             Watch(resource_of(Node), node_name),
             Watch(resource_of(Lease), selection=_NODE_LEASES),
@@ -128,6 +133,9 @@ class NodeLifecycleController:
         self._track_nodes(nodes)
         observations: list[_NodeCheck] = []
         for node in nodes:
+            if self._newer_leases.is_pending:
+                log.warning("%s: the cached leases are stale; checking no more nodes until the next sync", self.name)
+                break
             if not self._update_health(node, now):
                 status = ready_status(node)
                 observations.append(_NodeCheck(node, status, status))
@@ -171,6 +179,8 @@ class NodeLifecycleController:
         """
         before = ready_status(node)
         for _ in range(_MARK_ATTEMPTS):
+            if not await self._is_lease_current(node.metadata.name):
+                return None
             try:
                 marked = health.mark_unknown(node, self._clock.now())
                 written = await self._client.for_kind(Node).update_status(marked) if marked is not None else node
@@ -185,6 +195,27 @@ class NodeLifecycleController:
                 return _NodeCheck(fresh, before, ready_status(fresh))
             node = fresh
         return None
+
+    async def _is_lease_current(self, name: str) -> bool:
+        """Whether the cached lease of an unresponsive node is the one on the server.
+
+        If the cache lags behind, healthy nodes look unresponsive; a lease that cannot be read proves nothing.
+        """
+        if not self._has_circuit_breaker:
+            return True
+        try:
+            lease = await self._client.for_kind(Lease).get(name, _NODE_LEASES.namespace)
+        except errors.NotFound:
+            return True
+        except (errors.ApiError, ConnectionFailed) as error:
+            log.warning("%s: cannot read the lease of node %s: %s; retrying at the next sync", self.name, name, error)
+            return False
+        cached = self._leases.get(name, _NODE_LEASES.namespace)
+        if cached is not None and cached.metadata.resourceVersion == lease.metadata.resourceVersion:
+            return True
+        if cached is None or int(cached.metadata.resourceVersion) < int(lease.metadata.resourceVersion):
+            self._newer_leases.record_write(lease)
+        return False
 
     def _update_health(self, node: Node, now: float) -> bool:
         """Record the heartbeats of the node. Return whether they have been missing for longer than the grace period."""

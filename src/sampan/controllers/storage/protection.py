@@ -7,14 +7,18 @@ from typing import Any
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import VolumeAttributesClass
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.storage.claim_usage import has_usage, lacks_usage, with_usage
+from sampan.host.clock import Clock
 from sampan.host.time_slice import TimeSlice
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes import by_claim, claim_name_of, claim_names_of, ephemeral_claim_name
 
 
@@ -85,18 +89,35 @@ def _unsynced_claims_by_namespace(claim: PersistentVolumeClaim) -> Iterable[Hash
 
 
 class ClaimProtectionController:
+    """Keeps the finalizers of claims, with a namespace as key, and their condition Unused, with a claim as key."""
+
     name = "persistentvolumeclaim-protection-controller"
 
-    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, config: ControllerConfig) -> None:
+        self._clock = clock
+        self._reports_usage = config.feature_gates.is_enabled("PersistentVolumeClaimUnusedSinceTime")
+        self._writes = OwnWrites()
+        if self._reports_usage:
+            self._writes.follow(informers.for_kind(PersistentVolumeClaim))
         self._client, self._claims = client, client.for_kind(PersistentVolumeClaim)
         self._known = informers.for_kind(PersistentVolumeClaim).lister
         self._pods = informers.for_kind(Pod).lister
         self._known.add_index(_unsynced_claims_by_namespace)
         self._pods.add_index(by_claim)
         self.watches = (
-            Watch(resource_of(PersistentVolumeClaim), _unsynced_claims_by_namespace),
-            Watch(resource_of(Pod), self._unsynced_namespace_keys),
+            Watch(resource_of(PersistentVolumeClaim), self._claim_keys),
+            Watch(resource_of(Pod), self._pod_keys),
         )
+
+    def _claim_keys(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+        yield from _unsynced_claims_by_namespace(claim)
+        if self._reports_usage and lacks_usage(claim):
+            yield key_of(claim)
+
+    def _pod_keys(self, pod: Pod) -> Iterable[Hashable]:
+        yield from self._unsynced_namespace_keys(pod)
+        if self._reports_usage:
+            yield from by_claim(pod)
 
     def _unsynced_namespace_keys(self, pod: Pod) -> Iterable[Hashable]:
         if next(claim_names_of(pod), None) is None:
@@ -104,12 +125,27 @@ class ClaimProtectionController:
         namespace = pod.metadata.namespace
         return (namespace,) if self._known.find(_unsynced_claims_by_namespace, namespace) else ()
 
-    async def reconcile(self, key: str) -> None:
+    async def reconcile(self, key: str | NamespacedName) -> None:
+        if isinstance(key, NamespacedName):
+            await self._report_usage(key)
+            return
         claims = self._known.find(_unsynced_claims_by_namespace, key)
         for claim in claims:
             if needs_finalizer(claim, CLAIM_FINALIZER):
                 await protect(self._claims, claim, CLAIM_FINALIZER)
         await self._release([claim for claim in claims if is_deletion_candidate(claim, CLAIM_FINALIZER)], key)
+
+    async def _report_usage(self, key: NamespacedName) -> None:
+        claim = self._known.get_by_key(key)
+        if claim is None or not has_usage(claim) or self._writes.is_stale(claim):
+            return
+        changed = with_usage(claim, self._pods.find(by_claim, key), self._clock.now())
+        if changed is None:
+            return
+        try:
+            self._writes.record_write(await self._claims.update_status(changed))
+        except errors.NotFound:
+            return
 
     async def _release(self, claims: Sequence[PersistentVolumeClaim], namespace: str) -> None:
         used = await find_used_claims(self._find_pods(claims), claims)

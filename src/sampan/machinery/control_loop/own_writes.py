@@ -40,6 +40,11 @@ class OwnWrites:
         """Record that the object does not exist on the server, so that any cached copy is stale."""
         self._versions[obj.metadata.uid] = math.inf
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether the cache lacks any of the writes."""
+        return bool(self._versions)
+
     def version_of(self, uid: str) -> float | None:
         """Return the resource version of the last write that the cache does not show yet."""
         return self._versions.get(uid)

@@ -127,7 +127,13 @@ def test_steps_of_a_rolling_update(
 
 PARALLEL_2: dict[str, Any] = {"policy": "Parallel", "max_unavailable": 2}
 BUDGETS: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str], list[str]]] = [
-    ("two at a time", {"max_unavailable": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2", "delete web-1"], ["delete web-2"]),
+    (
+        "two at a time",
+        {"max_unavailable": 2},
+        {0: {}, 1: {}, 2: {}},
+        ["delete web-2", "delete web-1"],
+        ["delete web-2"],
+    ),
     (
         "a percentage is rounded down",
         {"max_unavailable": "70%"},
@@ -212,9 +218,7 @@ RECREATIONS: list[tuple[str, dict[int, dict[str, Any]], list[str], list[tuple[st
 ]
 
 
-@pytest.mark.parametrize(
-    ("pods", "steps", "conditions"), [pytest.param(*case[1:], id=case[0]) for case in RECREATIONS]
-)
+@pytest.mark.parametrize(("pods", "steps", "conditions"), [pytest.param(*case[1:], id=case[0]) for case in RECREATIONS])
 def test_recreate_deletes_all_old_pods_before_it_creates_new_ones(
     pods: dict[int, dict[str, Any]], steps: list[str], conditions: list[tuple[str, str, str]]
 ) -> None:

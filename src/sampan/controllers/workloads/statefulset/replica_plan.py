@@ -129,8 +129,8 @@ class _ReplicaPlanner:
         return plan
 
     def _pods_to_recreate(self) -> list[ReplicaStep] | None:
-        """Return the deletions of pods of other revisions, or None if there are no such pods, not even terminating ones,
-        or the strategy is not Recreate."""
+        """Return the deletions of pods of other revisions for the strategy Recreate. Return None if the strategy is
+        another one, or no such pods are left, not even terminating ones."""
         if self.sset.spec.updateStrategy.type != RECREATE:
             return None
         old_pods = [pod for pod in (*self.present, *self.condemned) if revision_of(pod) != self.view.update]
