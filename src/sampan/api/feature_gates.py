@@ -26,6 +26,14 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",
     "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
     "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
+    "HPAGeneration": "sampan.controllers.autoscaling.controller",
+    "HPAOptimizedSelectorStore": "sampan.controllers.autoscaling.controller",
+    "HPAScaleToZero": "sampan.controllers.autoscaling.controller",
+    "MaxUnavailableStatefulSet": "sampan.controllers.workloads.statefulset.controller",
+    "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
+    "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",
+    "StaleControllerConsistencyHPA": "sampan.controllers.autoscaling.controller",
+    "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",
 }
 """The gates that Sampan implements both on and off, each with the module that has its feature. All other gates can only
