@@ -38,7 +38,7 @@ def test_default_values_and_switchable_gates_are_accepted() -> None:
             "1.36, min compatibility version 1.35",
         ),
         ("EnvFiles=false", "--feature-gates: EnvFiles is always on in Sampan, as it is by default in Kubernetes v1.36"),
-        ("HPAScaleToZero=true", "--feature-gates: HPAScaleToZero is always off in Sampan"),
+        ("EventedPLEG=true", "--feature-gates: EventedPLEG is always off in Sampan"),
         ("AllAlpha=true", "--feature-gates: AllAlpha is always off in Sampan"),
         ("AllBeta=false", "--feature-gates: AllBeta: APIResponseCompression is always on in Sampan"),
         ("SidecarContainers", "--feature-gates: want NAME=true or NAME=false"),

@@ -10,19 +10,16 @@ from sampan.api.types.core_v1 import Node
 from sampan.controllers.descriptor import ControllerConfig
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
-from tests.controllers.workloads import lag
 from tests.controllers.workloads.lag import Lag, lagging_controller
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_no_two_nodes_share_a_pod_cidr(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_two_nodes_share_a_pod_cidr(seed: int) -> None:
     config = ControllerConfig(allocate_node_cidrs=True, cluster_cidr=["10.0.0.0/20"])
-    monkeypatch.setattr(lag, "CONFIG", config)
-
     async with cluster() as c:
         random, names = Random(seed), set[str]()
         for start in range(3):
-            async with lagging_controller(c, "node-ipam-controller", seed + start) as slow:
+            async with lagging_controller(c, "node-ipam-controller", seed + start, config=config) as slow:
                 for _ in range(12):
                     await change(c, random, names)
                     for _ in range(random.randrange(6)):

@@ -29,7 +29,7 @@ def pod(status: dict[str, Any] | None = None, volume: dict[str, Any] | None = No
 
 RUNNING = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
 ENDED = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 0}}}]}
-EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+EPHEMERAL: dict[str, Any] = {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_changed_condition_keeps_its_place() -> None:
     before = claim({"type": "Unused", "status": "True"}, {"type": "Resizing", "status": "True"})
     changed = with_usage(before, [pod()], NOW)
     assert changed is not None
-    assert [(each.type, each.status) for each in changed.status.conditions] == [
+    assert [(condition.type, condition.status) for condition in changed.status.conditions] == [
         ("Unused", "False"),
         ("Resizing", "True"),
     ]

@@ -208,7 +208,7 @@ async def test_bound_claim_tells_whether_a_pod_uses_it() -> None:
         async def usage(name: str) -> list[tuple[str, str, str]]:
             await c.clock.settle()
             conditions = (await claims.get(name, "default")).status.conditions
-            return [(each.type, each.status, each.reason) for each in conditions]
+            return [(condition.type, condition.status, condition.reason) for condition in conditions]
 
         for name in ("bound", "pending"):
             await claims.create(claim(name))

@@ -98,12 +98,13 @@ class HorizontalPodAutoscalerController:
         if len(rivals) < 2:
             return list(rivals)
         label_sets = {tuple(sorted(pod.metadata.labels.items())) for pod in self._pods.list(namespace, selector)}
-        found: list[NamespacedName] = []
+        selecting: list[NamespacedName] = []
         for labels in map(dict, sorted(label_sets)):
-            found += (key for key, entry in sorted(rivals.items()) if key not in found and entry.matches(labels))
-            if len(found) > 1:
+            new = [key for key, entry in sorted(rivals.items()) if key not in selecting and entry.matches(labels)]
+            selecting += new
+            if len(selecting) > 1:
                 break
-        return found[:2]
+        return selecting[:2]
 
     async def _write(self, hpa: HorizontalPodAutoscaler) -> None:
         try:

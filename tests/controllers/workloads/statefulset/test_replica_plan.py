@@ -202,7 +202,7 @@ def test_max_unavailable_is_the_budget_of_a_rolling_update(
 
 
 def progress(plan: StatefulSetPlan) -> list[tuple[str, str, str]]:
-    return [(each.status, each.reason, each.message) for each in plan.status.conditions]
+    return [(condition.status, condition.reason, condition.message) for condition in plan.status.conditions]
 
 
 DELETING = ("True", "RecreateInProgress", "Deleting old revision pods")
@@ -231,7 +231,7 @@ def test_conditions_are_kept() -> None:
     sset = stateful_set(1)
     sset.status.conditions = [StatefulSetCondition(type="Quorum", status="True")]
     plan = plan_replicas(sset, [member(sset, 0)])
-    assert [each.type for each in plan.status.conditions] == ["Quorum"]
+    assert [condition.type for condition in plan.status.conditions] == ["Quorum"]
 
 
 @pytest.mark.parametrize(
