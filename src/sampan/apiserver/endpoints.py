@@ -398,7 +398,7 @@ class ApiEndpoints:
     def _default(self, resource: Resource, obj: Any) -> Any:
         """Return a client's object in the storage version, with defaults applied."""
         stored = self.versions.to_storage_version(resource, obj)
-        self.registry.behavior(resource).strategy.default(stored)
+        self.registry.default(resource, stored)
         return stored
 
     def _default_large(self, ctx: Context, resource: Resource, obj: Any) -> Any:

@@ -87,6 +87,7 @@ def build_services(
         make_behavior=make_behavior,
         event_ttl_s=config.event_ttl_s,
         encryption=config.encryption,
+        feature_gates=config.feature_gates,
     )
     keys, token_uses, oidc = account_keys(config), TokenUses(), oidc_tokens(config, clock)
     authenticator = authenticators(

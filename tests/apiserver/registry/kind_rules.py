@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from sampan.api.codec import json as codec
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.base import Object
 from sampan.api.values.times import format_time
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behavior import ResourceBehavior
+from sampan.apiserver.registry.gated_fields import GatedFields
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.registry.strategy_services import StrategyServices
 from sampan.apiserver.request.call import UserInfo
@@ -27,12 +30,15 @@ def template(spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
 class Rules:
     """Applies a strategy to objects of one kind; `spec` is the default spec of every object."""
 
-    def __init__(self, behavior: ResourceBehavior, kind: type[Object], spec: dict[str, Any]) -> None:
+    def __init__(
+        self, behavior: ResourceBehavior, kind: type[Object], spec: dict[str, Any], gates: FeatureGates | None = None
+    ) -> None:
         self._behavior, self._kind, self._spec = behavior, kind, spec
         self._strategy = behavior.strategy
-        self._ctx = Context(
-            services=cast(StrategyServices, None), user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns"
-        )
+        gates = gates or FeatureGates()
+        self._gated_fields = GatedFields(gates)
+        services = cast(StrategyServices, SimpleNamespace(feature_gates=gates))
+        self._ctx = Context(services=services, user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns")
 
     def create(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:
         """Return a new object as it would be stored, whether it is valid or not."""
@@ -41,6 +47,7 @@ class Rules:
         if self._strategy.counts_generation:
             obj.metadata.generation = 1
         self._strategy.prepare_for_create(self._ctx, obj)
+        self._gated_fields.drop(obj, None)
         return obj
 
     def faults(self, spec: dict[str, Any] | None = None, **meta: Any) -> list[str]:
@@ -68,12 +75,14 @@ class Rules:
         content = {"metadata": {"name": "a", "namespace": "ns", **meta}, "spec": {**self._spec, **(spec or {})}}
         obj = codec.from_value(content, self._kind)
         self._strategy.default(obj)
+        self._gated_fields.default(obj)
         return obj
 
     def _change(self, strategy: Strategy, old: Any, obj: Any) -> tuple[Any, list[str]]:
         meta = obj.metadata
         meta.uid, meta.generation = old.metadata.uid, old.metadata.generation
         strategy.prepare_for_update(self._ctx, obj, old)
+        self._gated_fields.drop(obj, old, subresource="" if strategy is self._strategy else "status")
         metadata.keep_system_fields(meta, old.metadata)
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
             meta.generation = old.metadata.generation + 1

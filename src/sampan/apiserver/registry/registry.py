@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField
 from sampan.api.schema import schemas
 from sampan.api.scheme import Scheme, type_for
 from sampan.apiserver.customresources.objects.stored_versions import ConvertingBackend
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
+from sampan.apiserver.registry.gated_fields import GatedFields
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
-from sampan.apiserver.registry.strategy import Strategy
 from sampan.host.clock import Clock
 from sampan.host.linux.process_resources import MemoryTrimmer
 from sampan.storage.backend import Backend
@@ -41,10 +42,12 @@ class Registry:
         make_behavior: Callable[[Resource], ResourceBehavior],
         event_ttl_s: float = 3600,
         encryption: EncryptionRules | None = None,
+        feature_gates: FeatureGates | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
         self._start_task, self._make_behavior = start_task, make_behavior
         self._encryption = encryption
+        self._gated_fields = GatedFields(feature_gates or FeatureGates())
         self._event_ttl_s = event_ttl_s
         self.memory_trimmer = MemoryTrimmer()
         self.watch_budget = WatchBudget(freed=self.memory_trimmer.record_freed)
@@ -63,6 +66,11 @@ class Registry:
         if behavior is None:
             behavior = self._behaviors[key] = self._make_behavior(resource)
         return behavior
+
+    def default(self, resource: Resource, obj: Any) -> None:
+        """Set the default values of an object in its storage version."""
+        self.behavior(resource).strategy.default(obj)
+        self._gated_fields.default(obj)
 
     def set_behavior(self, resource: Resource, behavior: ResourceBehavior) -> None:
         """Set the behavior of a resource that was registered at run time."""
@@ -149,8 +157,8 @@ class Registry:
         codec = self.codec(stored, resource)
         shape = _make_shape(resource, stored, self.scheme.equivalent_resources(resource), bookmark_rest(codec))
         convert = None if resource.is_custom else partial(_convert_stored_value, stored)
-        strategy = self.behavior(resource).strategy
-        decode_value = _decode_custom_value if resource.is_custom else partial(_decode_builtin_value, codec, strategy)
+        strategy, default = self.behavior(resource).strategy, partial(self.default, resource)
+        decode_value = _decode_custom_value if resource.is_custom else partial(_decode_builtin_value, codec, default)
         backend, is_stale = self._wrap_in_encryption(resource)
         converting = self._make_converting_backend(resource, backend)
         if converting is not None:
@@ -175,6 +183,7 @@ class Registry:
             stored_objects=StoredObjects(backend=backend, cacher=cacher, items=items, codec=codec),
             codec=codec,
             clock=self.clock,
+            gated_fields=self._gated_fields,
             ttl_s=self._event_ttl_s if is_event else None,
             is_stale=is_stale,
             read_back=converting.read_back if converting is not None else None,
@@ -223,7 +232,7 @@ def _decode_custom_value(value: bytes) -> bytes:
     return value.rstrip()
 
 
-def _decode_builtin_value(codec: ResourceCodec, strategy: Strategy, value: bytes) -> bytes:
+def _decode_builtin_value(codec: ResourceCodec, default: Callable[[Any], None], value: bytes) -> bytes:
     """Return an object that kube-apiserver stored as Sampan would have stored it.
 
     kube-apiserver applies conversions and defaults whenever it decodes an object. Some are never stored, because
@@ -236,7 +245,7 @@ def _decode_builtin_value(codec: ResourceCodec, strategy: Strategy, value: bytes
     if json.read_kind(raw)[0] != codec.kind.api_version:
         raw = json.encode(conversion.convert(json.read_any(raw), codec.kind))
     obj = codec.decode(raw)
-    strategy.default(obj)
+    default(obj)
     return codec.encode(obj)
 
 

@@ -18,6 +18,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction
+from sampan.apiserver.registry.gated_fields import GatedFields
 from sampan.apiserver.registry.metadata import ATTEMPTS, generate_name
 from sampan.apiserver.registry.stored_object import StoredObject, StoredObjects
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
@@ -72,6 +73,7 @@ class Store:
         stored_objects: StoredObjects,
         codec: ResourceCodec,
         clock: Clock,
+        gated_fields: GatedFields,
         ttl_s: float | None = None,
         is_stale: IsStale | None = None,
         read_back: ReadBack | None = None,
@@ -80,6 +82,7 @@ class Store:
         self.backend, self.cacher, self.codec, self.clock = backend, cacher, codec, clock
         self.stored_objects, self._ttl_s = stored_objects, ttl_s
         self._is_stale, self._read_back = is_stale, read_back
+        self._gated_fields = gated_fields
 
     def key(self, namespace: str, name: str) -> str:
         return self.cacher.shape.key(namespace, name)
@@ -126,6 +129,7 @@ class Store:
         self._fill_system_fields(ctx, obj.metadata)
         async with _FinishGuard(await strategy.begin_write(ctx, obj, None)):
             strategy.prepare_for_create(ctx, obj)
+            self._gated_fields.drop(obj, None)
             await ctx.compute(self._check_new, ctx, obj, strategy)
             await check(obj, None)
             return await self._put_new(ctx, obj)
@@ -252,6 +256,7 @@ class Store:
     def _prepare_change(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
         obj.metadata.generation = old.metadata.generation
         strategy.prepare_for_update(ctx, obj, old)
+        self._gated_fields.drop(obj, old, subresource=ctx.subresource)
         metadata.keep_system_fields(obj.metadata, old.metadata)
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
             obj.metadata.generation = old.metadata.generation + 1

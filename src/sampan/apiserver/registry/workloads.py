@@ -19,7 +19,6 @@ from sampan.api.types.meta_v1 import LabelSelector
 from sampan.api.values import int_or_string
 from sampan.api.values.int_or_string import IntOrString
 from sampan.api.values.integers import is_integer
-from sampan.apiserver.registry.podspec.defaults import drop_disabled_fields
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
@@ -225,11 +224,9 @@ class TemplateStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Any) -> None:
         obj.status = type(obj.status)()
-        drop_disabled_fields(self.template_of(obj).spec, ctx)
 
     def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         obj.status = old.status
-        drop_disabled_fields(self.template_of(obj).spec, ctx)
 
     def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
         if old is None and self.warns_of_names:

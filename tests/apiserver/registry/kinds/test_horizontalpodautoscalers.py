@@ -4,12 +4,20 @@ from typing import Any
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.apiserver.registry.kinds import horizontalpodautoscalers
 from tests.apiserver.registry.kind_rules import Rules
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
-RULES = Rules(horizontalpodautoscalers.BEHAVIOR, HorizontalPodAutoscaler, {"scaleTargetRef": TARGET, "maxReplicas": 5})
+SPEC = {"scaleTargetRef": TARGET, "maxReplicas": 5}
+
+
+def rules_with(**gates: bool) -> Rules:
+    return Rules(horizontalpodautoscalers.BEHAVIOR, HorizontalPodAutoscaler, SPEC, FeatureGates(gates, level=37))
+
+
+RULES = rules_with(HPAScaleToZero=False)
 AVERAGE = {"type": "AverageValue", "averageValue": "5"}
 
 
@@ -118,11 +126,6 @@ def test_scaling_behavior_defaults() -> None:
     assert RULES.create({"behavior": {"scaleUp": {"policies": []}}}).spec.behavior.scaleUp.policies == []
 
 
-def test_generation_is_not_set() -> None:
-    old = RULES.create()
-    assert (old.metadata.generation, RULES.update(old, {"maxReplicas": 9})[0].metadata.generation) == (0, 0)
-
-
 def test_errors_of_a_status() -> None:
     assert RULES.update_status(RULES.create(), {"currentReplicas": -1, "desiredReplicas": -2})[1] == [
         "status.currentReplicas: Invalid value: -1: must be greater than or equal to 0",
@@ -157,3 +160,22 @@ def test_errors_of_a_status() -> None:
 def test_table_cells(spec: dict[str, Any], current: list[dict[str, Any]], targets: str) -> None:
     updated, _ = RULES.update_status(RULES.create(spec), {"currentReplicas": 2, "currentMetrics": current})
     assert RULES.cells(updated) == ["a", "Deployment/d", targets, "1", 5, 2, "0s"]
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_generation_counts_changes_of_the_spec_if_its_gate_is_on(is_enabled: bool) -> None:
+    rules = rules_with(HPAGeneration=is_enabled)
+    created = rules.create()
+    changed = rules.update(created, {"maxReplicas": 7})[0]
+    labeled = rules.update(changed, {"maxReplicas": 7}, labels={"a": "b"})[0]
+    generations = [obj.metadata.generation for obj in (created, changed, labeled)]
+    assert generations == ([1, 2, 2] if is_enabled else [0, 0, 0])
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_minimum_of_zero_needs_its_gate(is_enabled: bool) -> None:
+    rules = rules_with(HPAScaleToZero=is_enabled)
+    spec = {"minReplicas": 0, **metrics(external(type="Value", value="1"))}
+    assert rules.faults(spec) == (
+        [] if is_enabled else ["spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"]
+    )

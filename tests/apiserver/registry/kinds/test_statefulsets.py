@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.apiserver.registry.kinds import statefulsets
 from tests.apiserver.registry.kind_rules import LABELS, Rules, template
 
-RULES = Rules(statefulsets.BEHAVIOR, StatefulSet, {"selector": {"matchLabels": LABELS}, "template": template()})
+SPEC = {"selector": {"matchLabels": LABELS}, "template": template()}
+RULES = Rules(statefulsets.BEHAVIOR, StatefulSet, SPEC)
 IMMUTABLE_ERROR = "spec: Forbidden: updates to statefulset spec for fields other than"
 
 
@@ -122,12 +124,11 @@ def test_stored_invalid_service_name_and_claims_are_allowed_on_update() -> None:
     assert RULES.update(RULES.create(invalid_spec), {**invalid_spec, "replicas": 5})[1] == []
 
 
-def test_max_unavailable_is_dropped_by_disabled_feature_gate_unless_stored() -> None:
-    spec = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}
-    old = RULES.create(spec)
-    assert old.spec.updateStrategy.rollingUpdate.maxUnavailable is None
-    old.spec.updateStrategy.rollingUpdate.maxUnavailable = 1
-    assert RULES.update(old, spec)[0].spec.updateStrategy.rollingUpdate.maxUnavailable == 2
+@pytest.mark.parametrize(("is_enabled", "default"), [(True, 1), (False, None)])
+def test_max_unavailable_has_a_default_if_its_feature_gate_is_on(is_enabled: bool, default: int | None) -> None:
+    gates = FeatureGates({"MaxUnavailableStatefulSet": is_enabled}, level=37)
+    rules = Rules(statefulsets.BEHAVIOR, StatefulSet, SPEC, gates)
+    assert rules.create().spec.updateStrategy.rollingUpdate.maxUnavailable == default
 
 
 def test_warnings() -> None:

@@ -64,7 +64,7 @@ class VersionedObjects:
         codec = self._registry.codec_of(resource)
         content, unknown_fields = codec.from_value(await self._convert(value, resource))
         stored = self._converter.to_storage_version(resource, content)
-        self._registry.behavior(resource).strategy.default(stored)
+        self._registry.default(resource, stored)
         _overwrite(obj, stored)
         return unknown_fields
 

@@ -80,9 +80,8 @@ class CSIDriverStrategy(Strategy):
         obj.spec.volumeLifecycleModes = obj.spec.volumeLifecycleModes or ["Persistent"]
 
     def prepare_for_create(self, ctx: Context, obj: CSIDriver) -> None:
-        """Start with generation 0, as kube-apiserver does; drop preventPodSchedulingIfMissing, a disabled feature."""
+        """Start with generation 0, as kube-apiserver does."""
         obj.metadata.generation = 0
-        obj.spec.preventPodSchedulingIfMissing = None
 
     def validate_create(self, ctx: Context, obj: CSIDriver) -> Iterable[FieldError]:
         spec = obj.spec
@@ -97,10 +96,6 @@ class CSIDriverStrategy(Strategy):
         if spec.serviceAccountTokenInSecrets is not None and not spec.tokenRequests:
             text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
             yield FieldError.invalid("spec.serviceAccountTokenInSecrets", spec.serviceAccountTokenInSecrets, text)
-
-    def prepare_for_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> None:
-        if old.spec.preventPodSchedulingIfMissing is None:
-            obj.spec.preventPodSchedulingIfMissing = None
 
     def validate_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)

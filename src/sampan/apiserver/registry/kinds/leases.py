@@ -18,15 +18,6 @@ class LeaseStrategy(Strategy):
         AGE,
     )
 
-    def prepare_for_create(self, ctx: Context, obj: Lease) -> None:
-        """Drop the fields of coordinated leader election, which is disabled."""
-        obj.spec.strategy = obj.spec.preferredHolder = None
-
-    def prepare_for_update(self, ctx: Context, obj: Lease, old: Lease) -> None:
-        for field in ("strategy", "preferredHolder"):
-            if getattr(old.spec, field) is None:
-                setattr(obj.spec, field, None)
-
     def validate_create(self, ctx: Context, obj: Lease) -> Iterable[FieldError]:
         spec = obj.spec
         if spec.leaseDurationSeconds is not None and spec.leaseDurationSeconds <= 0:

@@ -6,7 +6,7 @@ from typing import Any
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import PodTemplate
 from sampan.apiserver.registry.behavior import ResourceBehavior
-from sampan.apiserver.registry.podspec.defaults import default_template, drop_disabled_fields
+from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
@@ -43,14 +43,8 @@ class PodTemplateStrategy(Strategy):
     def default(self, obj: PodTemplate) -> None:
         default_template(obj.template)
 
-    def prepare_for_create(self, ctx: Context, obj: PodTemplate) -> None:
-        drop_disabled_fields(obj.template.spec, ctx)
-
     def validate_create(self, ctx: Context, obj: PodTemplate) -> Iterable[FieldError]:
         return validate_pod_template_spec(obj.template, NEW_TEMPLATE, "template")
-
-    def prepare_for_update(self, ctx: Context, obj: PodTemplate, old: PodTemplate) -> None:
-        self.prepare_for_create(ctx, obj)
 
     def validate_update(self, ctx: Context, obj: PodTemplate, old: PodTemplate) -> Iterable[FieldError]:
         options = PodValidationOptions(old.template.spec, old.template.metadata.annotations)

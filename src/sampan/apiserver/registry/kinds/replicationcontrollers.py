@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behavior import ResourceBehavior
-from sampan.apiserver.registry.podspec.defaults import default_template, drop_disabled_fields
+from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
@@ -63,14 +63,11 @@ class ReplicationControllerStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: ReplicationController) -> None:
         obj.status = ReplicationControllerStatus()
-        if obj.spec.template is not None:
-            drop_disabled_fields(obj.spec.template.spec, ctx)
 
     def validate_create(self, ctx: Context, obj: ReplicationController) -> Iterable[FieldError]:
         return _validate_spec(obj.spec, NEW_TEMPLATE)
 
     def prepare_for_update(self, ctx: Context, obj: ReplicationController, old: ReplicationController) -> None:
-        self.prepare_for_create(ctx, obj)
         obj.status = old.status
 
     def validate_update(

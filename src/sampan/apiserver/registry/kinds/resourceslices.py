@@ -23,11 +23,8 @@ class ResourceSliceStrategy(Strategy):
     )
 
     def prepare_for_create(self, ctx: Context, obj: ResourceSlice) -> None:
-        """Set timeAdded of new taints, and drop the fields of disabled features."""
+        """Set timeAdded of new taints."""
         for device in obj.spec.devices:
-            device.nodeAllocatableResourceMappings = {}
-            for attribute in device.attributes.values():
-                attribute.ints, attribute.bools, attribute.strings, attribute.versions = [], [], [], []
             for taint in device.taints:
                 taint.timeAdded = taint.timeAdded or ctx.now
 

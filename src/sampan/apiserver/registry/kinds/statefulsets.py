@@ -76,16 +76,8 @@ class StatefulSetStrategy(TemplateStrategy):
     def default(self, obj: StatefulSet) -> None:
         _default_spec(obj.spec)
 
-    def prepare_for_create(self, ctx: Context, obj: StatefulSet) -> None:
-        super().prepare_for_create(ctx, obj)
-        _drop_max_unavailable(obj.spec, None)
-
     def validate_create(self, ctx: Context, obj: StatefulSet) -> Iterable[FieldError]:
         return _validate_spec(obj.spec, NEW_TEMPLATE)
-
-    def prepare_for_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> None:
-        super().prepare_for_update(ctx, obj, old)
-        _drop_max_unavailable(obj.spec, old.spec)
 
     def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
         yield from _validate_spec_update(obj.spec, old.spec)
@@ -138,14 +130,6 @@ def _default_update(strategy: StatefulSetUpdateStrategy) -> None:
     update = strategy.rollingUpdate
     if strategy.type == _ROLLING and update is not None and update.partition is None:
         update.partition = 0
-
-
-def _drop_max_unavailable(spec: StatefulSetSpec, old: StatefulSetSpec | None) -> None:
-    """Drop maxUnavailable, whose feature gate is off by default, unless the old object has it."""
-    before = old.updateStrategy.rollingUpdate if old is not None else None
-    update = spec.updateStrategy.rollingUpdate
-    if update is not None and (before is None or before.maxUnavailable is None):
-        update.maxUnavailable = None
 
 
 # -- validation --------------------------------------------------------------------------------------------------------

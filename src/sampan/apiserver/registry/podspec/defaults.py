@@ -1,5 +1,4 @@
-"""Default values of pod specs, and fields that are dropped because their feature gate is off by default. A pod gets
-some more than a pod template (`default_pod`).
+"""Default values of pod specs. A pod gets some more than a pod template (`default_pod`).
 
 Defaults of volumes are in `volumes.defaults`.
 """
@@ -8,7 +7,6 @@ from collections.abc import Iterable
 
 from sampan.api import names
 from sampan.api.semantics import pod_resources
-from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import (
     Container,
     EnvVarSource,
@@ -26,7 +24,6 @@ from sampan.api.types.core_v1 import (
 from sampan.apiserver.registry.podspec.images import pull_policy
 from sampan.apiserver.registry.podspec.resources import may_overcommit, round_up
 from sampan.apiserver.registry.podspec.volumes.defaults import default_volume
-from sampan.apiserver.registry.strategy import Context
 
 _GRACE_S = 30
 _TERMINATION_MESSAGE_PATH = "/dev/termination-log"
@@ -212,31 +209,3 @@ def default_status(status: PodStatus) -> None:
     if status.resources is not None:
         round_up(status.resources.limits)
         round_up(status.resources.requests)
-
-
-_POD_GROUPS = ("scheduling.k8s.io", "v1alpha2", "podgroups")
-_OFF_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
-
-
-def drop_disabled_fields(spec: PodSpec, ctx: Context) -> None:
-    """Drop disabled fields of a spec. The scheduling group is kept if the server serves PodGroups."""
-    if spec.schedulingGroup is not None and ctx.services.scheme.resource(*_POD_GROUPS) is None:
-        spec.schedulingGroup = None
-    for volume in spec.volumes:
-        if volume.projected is not None:
-            for source in volume.projected.sources or ():
-                for field in _OFF_PROJECTIONS:
-                    setattr(source, field, None)
-    for _, container, _ in containers_by_field(spec):
-        if container.lifecycle is not None and container.lifecycle.stopSignal is not None:
-            container.lifecycle.stopSignal = None
-            if container.lifecycle.postStart is None and container.lifecycle.preStop is None:
-                container.lifecycle = None
-
-
-def drop_disabled_status(status: PodStatus) -> None:
-    status.nodeAllocatableResourceClaimStatuses = []
-    for statuses in (status.containerStatuses, status.initContainerStatuses, status.ephemeralContainerStatuses):
-        for container in statuses:
-            for mount in container.volumeMounts:
-                mount.volumeStatus = None

@@ -35,6 +35,8 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 _CPU_PERCENT = 80
 _PERIOD_S = 15
+_COUNTS_GENERATION = "HPAGeneration"
+"""The feature gate of metadata.generation."""
 
 
 def default_autoscaler(obj: HorizontalPodAutoscaler) -> None:
@@ -144,17 +146,21 @@ class HorizontalPodAutoscalerStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: HorizontalPodAutoscaler) -> None:
         obj.status = type(obj.status)()
+        if ctx.is_enabled(_COUNTS_GENERATION):
+            obj.metadata.generation = 1
 
     def validate_create(self, ctx: Context, obj: HorizontalPodAutoscaler) -> Iterable[FieldError]:
-        return _validate_autoscaler(obj, None)
+        return _validate_autoscaler(ctx, obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler) -> None:
         obj.status = old.status
+        if ctx.is_enabled(_COUNTS_GENERATION) and obj.spec != old.spec:
+            obj.metadata.generation = old.metadata.generation + 1
 
     def validate_update(
         self, ctx: Context, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler
     ) -> Iterable[FieldError]:
-        return _validate_autoscaler(obj, old)
+        return _validate_autoscaler(ctx, obj, old)
 
 
 class HorizontalPodAutoscalerStatusStrategy(StatusStrategy):
@@ -164,9 +170,12 @@ class HorizontalPodAutoscalerStatusStrategy(StatusStrategy):
         return validate_non_negative_counts(obj.status, ("currentReplicas", "desiredReplicas"))
 
 
-def _validate_autoscaler(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> FieldErrors:
+def _validate_autoscaler(
+    ctx: Context, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None
+) -> FieldErrors:
     spec = obj.spec
-    yield from _validate_replica_range(obj, old)
+    is_zero_allowed = ctx.is_enabled("HPAScaleToZero") or (old is not None and old.spec.minReplicas == 0)
+    yield from _validate_replica_range(obj, 0 if is_zero_allowed else 1)
     yield from validate_object_reference(spec.scaleTargetRef, "spec.scaleTargetRef", _target_group(obj, old))
     yield from validate_metrics(spec.metrics, "spec.metrics", _object_group(old))
     if spec.minReplicas == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics):
@@ -176,10 +185,9 @@ def _validate_autoscaler(obj: HorizontalPodAutoscaler, old: HorizontalPodAutosca
         yield from validate_behavior(spec.behavior, "spec.behavior")
 
 
-def _validate_replica_range(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> FieldErrors:
-    """Yield the errors of minReplicas and maxReplicas. An existing minReplicas of zero may be kept."""
+def _validate_replica_range(obj: HorizontalPodAutoscaler, bound: int) -> FieldErrors:
+    """Yield the errors of minReplicas, which must be at least `bound`, and maxReplicas."""
     minimum, maximum, path = obj.spec.minReplicas, obj.spec.maxReplicas, "spec.maxReplicas"
-    bound = 0 if old is not None and old.spec.minReplicas == 0 else 1
     if minimum is not None and minimum < bound:
         yield FieldError.invalid("spec.minReplicas", minimum, f"must be greater than or equal to {bound}")
     if maximum == 0:

@@ -15,7 +15,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.kinds.pods.columns import COLUMNS, row_conditions
 from sampan.apiserver.registry.podspec import pod_annotations, pod_resize, pod_status, pod_update
 from sampan.apiserver.registry.podspec.affinity import join_label_keys
-from sampan.apiserver.registry.podspec.defaults import default_pod, drop_disabled_fields, drop_disabled_status
+from sampan.apiserver.registry.podspec.defaults import default_pod
 from sampan.apiserver.registry.podspec.spec import validate_pod_create
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
@@ -37,7 +37,6 @@ class PodStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Pod) -> None:
         spec = obj.spec
         obj.status = PodStatus(phase="Pending", qosClass=qos_class(spec))
-        drop_disabled_fields(spec, ctx)
         if spec.schedulingGates:
             text = "Scheduling is blocked due to non-empty scheduling gates"
             set_pod_condition(obj.status, "PodScheduled", "False", now=ctx.now, reason="SchedulingGated", message=text)
@@ -52,7 +51,6 @@ class PodStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.status = old.status
-        drop_disabled_fields(obj.spec, ctx)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
         return pod_update.validate_pod_update(obj, old, _update_options(old))
@@ -94,7 +92,6 @@ class PodStatusStrategy(PodStrategy):
         status.qosClass = status.qosClass or old.status.qosClass
         status.observedGeneration = status.observedGeneration or old.status.observedGeneration
         _keep_observed_generations(status, old.status)
-        drop_disabled_status(status)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
         return pod_status.validate_pod_status_update(obj, old, _update_options(old))
@@ -128,7 +125,6 @@ class EphemeralContainersStrategy(PodStrategy):
     reset_fields = IncludedFieldsFilter("spec.ephemeralContainers")
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
-        drop_disabled_fields(obj.spec, ctx)
         ephemeral_containers = obj.spec.ephemeralContainers
         obj.spec, obj.status = copy(old.spec), old.status
         obj.spec.ephemeralContainers = ephemeral_containers
@@ -149,7 +145,6 @@ class ResizeStrategy(PodStrategy):
     )
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
-        drop_disabled_fields(obj.spec, ctx)
         if pod_resize.keep_all_but_resources(obj, old):
             _keep_metadata(obj.metadata, old.metadata)
 
