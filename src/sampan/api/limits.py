@@ -104,6 +104,9 @@ kube-apiserver."""
 WARNING_LENGTH: Final = 256
 """The length that each warning of a response is truncated to once all of them together exceed `WARNINGS_LENGTH`."""
 
+AUDITED_VALIDATION_FAILURES: Final = 50
+"""How many failed validations of admission policies the audit annotation of one request lists."""
+
 AUDIT_LINE_BYTES: Final = 8 << 20
 """The largest line of the audit log. It has room for any request body and the object in its response; a list that does
 not fit is omitted, and the line is marked as truncated."""

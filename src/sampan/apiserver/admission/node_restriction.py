@@ -59,6 +59,7 @@ NODES = "system:nodes"
 _PREFIX = "system:node:"
 _LEASES = "kube-node-lease"
 _SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
+_SIGNER_VERB = "request-serviceaccounts-podcertificate-signer"
 _CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
 
 
@@ -148,6 +149,8 @@ def _check_pod_status(attributes: AdmissionAttributes, node: str) -> None:
         raise attributes.forbidden(f"node {own} cannot update resource claim statues")
     if old.status.extendedResourceClaimStatus != new.status.extendedResourceClaimStatus:
         raise attributes.forbidden(f"node {own} cannot update extended resource claim status")
+    if old.status.nodeAllocatableResourceClaimStatuses != new.status.nodeAllocatableResourceClaimStatuses:
+        raise attributes.forbidden(f"node {own} cannot update node allocatable resource claim statuses")
 
 
 async def _check_eviction(attributes: AdmissionAttributes, node: str) -> None:
@@ -197,6 +200,14 @@ async def _check_lease(attributes: AdmissionAttributes, node: str) -> None:
 async def _check_csi_node(attributes: AdmissionAttributes, node: str) -> None:
     if _name(attributes) != node:
         raise attributes.forbidden("can only access CSINode with the same name as the requesting node")
+    if attributes.subresource != "status":
+        return
+    if not attributes.services.feature_gates.is_enabled("CSIVolumeHealth"):
+        raise attributes.forbidden("CSIVolumeHealth feature gate is disabled")
+    if attributes.operation != "UPDATE":
+        raise attributes.forbidden(f"unexpected operation {gotext.quote(attributes.operation)}")
+    if attributes.old.spec != attributes.obj.spec:
+        raise attributes.forbidden(f"node {gotext.quote(node)} is not allowed to modify CSINode spec via status")
 
 
 async def _check_resource_slice(attributes: AdmissionAttributes, node: str) -> None:
@@ -258,6 +269,85 @@ async def _check_signing_request(attributes: AdmissionAttributes, node: str) -> 
         raise attributes.forbidden(f"can only create a node CSR with CN={_PREFIX}{node}")
 
 
+async def _check_certificate_request(attributes: AdmissionAttributes, node: str) -> None:
+    """Reject a PodCertificateRequest unless it is for a pod of the node. A request that does not fit to the cached
+    objects gets an error that lets the kubelet try again, because the cache may be stale."""
+    if not attributes.services.feature_gates.is_enabled("PodCertificateRequest"):
+        raise attributes.forbidden("PodCertificateRequest feature gate is disabled")
+    if attributes.operation != "CREATE":
+        raise attributes.forbidden(f"unexpected operation {attributes.operation}")
+    if attributes.subresource:
+        raise attributes.forbidden(f"unexpected subresource {attributes.subresource}")
+    spec = attributes.obj.spec
+    if spec.nodeName != node:
+        text = f"PodCertificateRequest.Spec.NodeName={gotext.quote(spec.nodeName)}, which is not the requesting node"
+        raise attributes.forbidden(f"{text} {gotext.quote(node)}")
+    title = f"PodCertificateRequest for pod {gotext.quote(f'{attributes.namespace}/{spec.podName}')}"
+    running_node = await _find_named(attributes, "Node", "", "node", spec.nodeName)
+    if running_node.metadata.uid != spec.nodeUID:
+        uids = f"{gotext.quote(spec.nodeUID)}, inconsistent with the running node"
+        raise _stale(f"{title} names node UID {uids} ({gotext.quote(running_node.metadata.uid)})")
+    pod: Pod = await _find_named(attributes, "Pod", attributes.namespace, "pod", spec.podName)
+    if pod.metadata.uid != spec.podUID:
+        uids = f"({gotext.quote(spec.podUID)}) which differs from running pod {gotext.quote(pod.metadata.uid)}"
+        raise _stale(f"{title} contains pod UID {uids}")
+    await _check_certificate_of_pod(attributes, pod, title)
+
+
+async def _check_certificate_of_pod(attributes: AdmissionAttributes, pod: Pod, title: str) -> None:
+    spec, quoted_pod = attributes.obj.spec, gotext.quote(f"{attributes.namespace}/{pod.metadata.name}")
+    if pod.spec.nodeName != spec.nodeName:
+        text = f"pod {quoted_pod} is not running on node {gotext.quote(spec.nodeName)} named in the"
+        raise attributes.forbidden(f"{text} PodCertificateRequest")
+    if is_mirror_pod(pod):
+        raise attributes.forbidden(f"pod {quoted_pod} is a mirror pod")
+    if pod.spec.serviceAccountName != spec.serviceAccountName:
+        accounts = f"({gotext.quote(spec.serviceAccountName)}) that differs from running pod"
+        text = f"{title} contains serviceAccountName {accounts} ({gotext.quote(pod.spec.serviceAccountName)})"
+        raise attributes.forbidden(text)
+    account = await _find_named(
+        attributes, "ServiceAccount", attributes.namespace, "service account", spec.serviceAccountName
+    )
+    if account.metadata.uid != spec.serviceAccountUID:
+        uids = f"{gotext.quote(spec.serviceAccountUID)}, which differs from the running service account"
+        raise _stale(f"{title} names service account UID {uids} ({gotext.quote(account.metadata.uid)})")
+    if not await _may_request_certificate(attributes, pod):
+        text = f"pod {quoted_pod} does not mount a podCertificate projected volume for signer"
+        raise attributes.forbidden(f"{text} {gotext.quote(spec.signerName)}")
+
+
+async def _may_request_certificate(attributes: AdmissionAttributes, pod: Pod) -> bool:
+    """Whether a volume of the pod needs a certificate of the signer, or the node is authorized for the signer."""
+    spec = attributes.obj.spec
+    for volume in pod.spec.volumes:
+        for source in (volume.projected.sources or ()) if volume.projected is not None else ():
+            if source.podCertificate is not None and source.podCertificate.signerName == spec.signerName:
+                return True
+    request = AuthzAttributes(
+        attributes.user,
+        _SIGNER_VERB,
+        group=attributes.resource.group,
+        version=attributes.resource.version,
+        resource=spec.signerName.replace("/", ":"),
+        namespace=attributes.namespace,
+        name=spec.serviceAccountName,
+    )
+    return await is_allowed(attributes, request)
+
+
+async def _find_named(attributes: AdmissionAttributes, kind: str, namespace: str, title: str, name: str) -> Any:
+    obj = await lookup.find(attributes.registry.open_store_of("", "v1", kind), namespace, name)
+    if obj is None:
+        shown = f"{namespace}/{name}" if namespace else name
+        missing = errors.not_found(f"{kind.lower()}s", name).message
+        raise _stale(f"while retrieving {title} {gotext.quote(shown)} named in the PodCertificateRequest: {missing}")
+    return obj
+
+
+def _stale(message: str) -> errors.ApiError:
+    return errors.unexpected_error(message)
+
+
 _RULES = {
     ("", "pods"): _check_pods,
     ("", "nodes"): _check_node,
@@ -267,6 +357,7 @@ _RULES = {
     ("storage.k8s.io", "csinodes"): _check_csi_node,
     ("resource.k8s.io", "resourceslices"): _check_resource_slice,
     ("certificates.k8s.io", "certificatesigningrequests"): _check_signing_request,
+    ("certificates.k8s.io", "podcertificaterequests"): _check_certificate_request,
 }
 
 
@@ -293,7 +384,7 @@ def _find_owner_error(pod: Pod, node: str) -> str:
     return ""
 
 
-_VERB = "request-serviceaccounts-token-audience"
+_AUDIENCE_VERB = "request-serviceaccounts-token-audience"
 
 
 async def find_audience_error(attributes: AdmissionAttributes, pod: Pod, audiences: list[str]) -> str:
@@ -307,11 +398,12 @@ async def find_audience_error(attributes: AdmissionAttributes, pod: Pod, audienc
             return ""
     except errors.NotFound as error:
         return f"error validating audience {quoted_audience}: {error.message}"
-    request = AuthzAttributes(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
+    request = AuthzAttributes(
+        user, _AUDIENCE_VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name
+    )
     if await is_allowed(attributes, request):
         return ""
-    refusal = f"{user.name} is not authorized to request tokens for this audience"
-    return f"audience {quoted_audience} not found in pod spec volume, {refusal}"
+    return f"{user.name} is not authorized to request tokens for audience {quoted_audience}"
 
 
 async def _requests_audience(attributes: AdmissionAttributes, pod: Pod, audience: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sampan.api import limits
 from sampan.api.resources.resource import Resource
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicy, Validation
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
@@ -115,7 +116,7 @@ class ValidatingAdmissionPolicyPlugin:
         denials = _ValidationActions(attributes, self._metrics)
         for policy in policies:
             await _validate(policy, request, denials)
-        denials.raise_first()
+        denials.finish()
 
 
 class _ValidationActions:
@@ -136,7 +137,7 @@ class _ValidationActions:
         if "Warn" in actions:
             start = f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{name}'"
             self._attributes.warn(f"{start}: {violation.message}")
-        if "Audit" in actions:
+        if "Audit" in actions and len(self._audited) < limits.AUDITED_VALIDATION_FAILURES:
             self._audited.append(
                 {
                     "message": violation.message,
@@ -146,7 +147,6 @@ class _ValidationActions:
                     "validationActions": list(actions),
                 }
             )
-            self._attributes.annotate(_FAILURE_ANNOTATION, msgspec.json.encode(self._audited).decode())
 
     def ignore(self, policy: str, binding: Any, violation: PolicyViolation) -> None:
         """Record a validation that could not be evaluated, whose policy ignores failures."""
@@ -164,7 +164,10 @@ class _ValidationActions:
             error.status |= {"reason": violation.reason, "code": _CODES.get(violation.reason, 422)}
             self._first = errors.from_status(error.status)
 
-    def raise_first(self) -> None:
+    def finish(self) -> None:
+        """Write the audit annotation about all failures, and raise the first denial."""
+        if self._audited:
+            self._attributes.annotate(_FAILURE_ANNOTATION, msgspec.json.encode(self._audited).decode())
         if self._first is not None:
             raise self._first
 
