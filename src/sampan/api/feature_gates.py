@@ -35,6 +35,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "StaleControllerConsistencyHPA": "sampan.controllers.autoscaling.controller",
     "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",
+    "WatchListCompression": "sampan.apiserver.http.watch_server",
 }
 """The gates that Sampan implements both on and off, each with the module that has its feature. All other gates can only
 have their default."""

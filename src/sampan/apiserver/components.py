@@ -102,6 +102,7 @@ def build_components(services: ServerServices) -> ServerComponents:
         limits=HttpLimits(reading=config.max_in_flight, writing=config.max_mutating_in_flight),
         metrics=RequestMetrics(metrics=metrics),
         fairness=fairness if config.has_fairness else None,
+        compresses_watch_lists=config.feature_gates.is_enabled("WatchListCompression"),
     )
     components = ServerComponents(
         services=services,

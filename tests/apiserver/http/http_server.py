@@ -103,7 +103,11 @@ class Site:
 
 @asynccontextmanager
 async def open_site(
-    directory: Path, limits: HttpLimits | None = None, now: Callable[[], float] = time.time
+    directory: Path,
+    limits: HttpLimits | None = None,
+    now: Callable[[], float] = time.time,
+    *,
+    compresses_watch_lists: bool = False,
 ) -> AsyncIterator[Site]:
     """Run a server; `now` is the clock by which client certificates expire."""
     pki, wait_handler = KEYS.write(directory / "pki"), WaitHandler()
@@ -117,7 +121,12 @@ async def open_site(
             handlers=server.pipeline.handlers,
             nonresource_handlers={**nonresource_handlers(server.registry), "wait": wait_handler},
         )
-        http = HttpServer(pipeline=pipeline, start_task=group.create_task, limits=limits)
+        http = HttpServer(
+            pipeline=pipeline,
+            start_task=group.create_task,
+            limits=limits,
+            compresses_watch_lists=compresses_watch_lists,
+        )
         listeners = [Listener("127.0.0.1", 0, user=ADMIN), Listener("127.0.0.1", 0, tls_context(files))]
         port, tls_port = await http.listen(listeners)
         try:

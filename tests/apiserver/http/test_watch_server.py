@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import gzip
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sampan.api.codec import protobuf
@@ -66,6 +68,55 @@ def test_protobuf_and_table_watches_have_their_own_frames(tmp_path: Path) -> Non
 
     run_on_site(tmp_path, test)
     assert protobuf.supports("v1", "ConfigMap")
+
+
+LIST = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=2"
+GZIP = {"Accept-Encoding": "deflate, gzip"}
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_watch_that_begins_with_a_list_is_compressed(tmp_path: Path, version: str) -> None:
+    async def test() -> None:
+        async with open_site(tmp_path, compresses_watch_lists=True) as site, site.wire() as wire:
+            await site.create_config_map(_config_map("a"))
+            await site.create_config_map(_config_map("b", x="1" * 1000))
+            headers = await _open(wire, LIST, version, **GZIP)
+            assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")
+            await site.create_config_map(_config_map("c"))
+            if version == "1.0":
+                async with asyncio.timeout(60):
+                    members = [await wire.reader.read()]
+            else:
+                members = [chunk async for chunk in wire.chunks()]
+                assert [len(gzip.decompress(member).splitlines()) for member in members] == [3, 1]
+            events = [msgspec.json.decode(line) for line in gzip.decompress(b"".join(members)).splitlines()]
+            names = [event["object"]["metadata"].get("name") for event in events]
+            assert (names, events[2]["type"]) == (["a", "b", None, "c"], "BOOKMARK")
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("compresses", "query", "headers"),
+    [
+        (False, LIST, GZIP),
+        (True, LIST, {"Accept-Encoding": "identity"}),
+        (True, "&timeoutSeconds=1", GZIP),
+        (True, LIST.replace("&allowWatchBookmarks=true", ""), GZIP),
+    ],
+    ids=["disabled", "not accepted", "no list", "no bookmarks"],
+)
+def test_other_watches_are_not_compressed(
+    tmp_path: Path, compresses: bool, query: str, headers: dict[str, str]
+) -> None:
+    async def test() -> None:
+        async with open_site(tmp_path, compresses_watch_lists=compresses) as site, site.wire() as wire:
+            received = await _open(wire, query, **headers)
+            assert "content-encoding" not in received
+            await site.create_config_map(_config_map("a"))
+            assert "a" in [event["object"]["metadata"].get("name") async for event in wire.events()]
+
+    asyncio.run(test())
 
 
 def test_http_1_0_gets_lines_without_chunks(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ class HttpServer:
         limits: HttpLimits | None = None,
         metrics: RequestMetrics | None = None,
         fairness: Fairness | None = None,
+        compresses_watch_lists: bool = False,
     ) -> None:
         """`start_task` starts the accept loops in a task group that outlives this server; `close` cancels them."""
         self._pipeline, self._start_task = pipeline, start_task
@@ -71,7 +72,11 @@ class HttpServer:
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self.renderer = Renderer(endpoints=pipeline.endpoints)
         self.in_flight_limiter = InFlightLimiter(limits=self._limits, metrics=self._metrics, fairness=fairness)
-        self._watch_server = WatchServer(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
+        self._watch_server = WatchServer(
+            metrics=self._metrics,
+            budget=pipeline.endpoints.registry.watch_budget,
+            compresses_lists=compresses_watch_lists,
+        )
         self._streams: set[asyncio.Task[Any]] = set()
         """The tasks of proxied, long-running streams."""
         self._limiter = connection_limiter(self._limits, descriptor_limit())

@@ -9,24 +9,29 @@ exceed the memory budget of the server and it has not read for the longest time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator
+import zlib
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
 from sampan.api.limits import WATCH_SEND_BYTES, WATCHER_CONGESTED_S
 from sampan.apiserver.http import websocket
 from sampan.apiserver.http.pump import Pump
 from sampan.apiserver.metrics import RequestMetrics, WatchCount
 from sampan.apiserver.request.call import Call
+from sampan.apiserver.response.renderer import wants_gzip
 from sampan.apiserver.response.responses import WatchResponse, translate_storage_error
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
 from sampan.host.http import HttpConnection, HttpRequest, StreamResponse
 from sampan.machinery import errors
-from sampan.storage.cacher import CacheItem, FrameEncoder, WatchBudget, Watcher
+from sampan.storage.cacher import CacheEvent, CacheItem, FrameEncoder, WatchBudget, Watcher
 from sampan.storage.cacher.errors import CacheError, TooLargeVersion, TooSlow, VersionExpired
 
 _FAREWELL_S = 5.0
 """How long writing the end of a stream may take."""
+_GZIP_LEVEL = 1
+_GZIP = 16 + zlib.MAX_WBITS
 _JOINED_BYTES = 4096
 """Frames smaller than this on average are joined: a write costs more than copying so many bytes."""
 
@@ -35,9 +40,16 @@ class WatchServer:
     """All watches of a server."""
 
     def __init__(
-        self, *, metrics: RequestMetrics, budget: WatchBudget, congested_s: float = WATCHER_CONGESTED_S
+        self,
+        *,
+        metrics: RequestMetrics,
+        budget: WatchBudget,
+        congested_s: float = WATCHER_CONGESTED_S,
+        compresses_lists: bool = False,
     ) -> None:
-        self._metrics = metrics
+        """`compresses_lists` is whether watches that begin with a list are compressed for clients that accept gzip, as
+        the gate WatchListCompression says."""
+        self._metrics, self._compresses_lists = metrics, compresses_lists
         self._budget, self._congested_s = budget, congested_s
         self._pump = Pump(is_urgent=lambda: budget.is_under_pressure)
         self._watchers: dict[Watcher, None] = {}
@@ -55,14 +67,21 @@ class WatchServer:
         watch: WatchResponse,
         frames: WatchFrames,
     ) -> None:
-        """Stream a watch. `response` has all headers except the Content-Type."""
+        """Stream a watch. `response` has all headers except the Content-Type and those of a compressed response."""
         response.headers["Content-Type"] = frames.content_type
         is_chunked = request.version == (1, 1)
+        if self._compresses_lists and _wants_compressed_list(call):
+            response.headers["Content-Encoding"] = "gzip"
+            response.headers.add("Vary", "Accept-Encoding")
+            wire_frames: WatchFrames = CompressedWatchFrames(frames, is_chunked=is_chunked)
+            frames = wire_frames
+        else:
+            wire_frames = frames.wrap_frames(ChunkEncoder) if is_chunked else frames
         try:
             async with watch.watcher as watcher:
                 _release_seats(call)
                 _send_head(request, response)
-                await self._send(request, call, watcher, frames.wrap_frames(ChunkEncoder) if is_chunked else frames)
+                await self._send(request, call, watcher, wire_frames)
                 error, is_stalled = watcher.error, watcher.blocked_at is not None
         except (VersionExpired, TooLargeVersion) as cache_error:
             _send_head(request, response)
@@ -121,6 +140,13 @@ class WatchServer:
                 congested_s=self._congested_s,
             )
             await stream.run()
+
+
+def _wants_compressed_list(call: Call) -> bool:
+    """Whether a watch begins with a list and its client accepts gzip."""
+    query = call.query
+    is_list = query.flag("sendInitialEvents") and query.flag("allowWatchBookmarks")
+    return is_list and wants_gzip(call.headers.get("Accept-Encoding", ""))
 
 
 def _release_seats(call: Call) -> None:
@@ -240,6 +266,50 @@ class _WatchStream:
             self._over.set_result(None)
 
 
+class CompressedWatchFrames(WatchFrames):
+    """Encodes the events of a watch as members of a gzip stream, which end with each write, so that the client can
+    decompress at once what it has received. The member of a single event is shared with other watches; events that are
+    ready together, such as the initial ones, are compressed together."""
+
+    def __init__(self, frames: WatchFrames, *, is_chunked: bool) -> None:
+        super().__init__(media=frames.media, first=frames.first, remainder=frames.remainder)
+        members = frames.wrap_frames(GzipEncoder)
+        self._members = members.wrap_frames(ChunkEncoder) if is_chunked else members
+        self._is_chunked = is_chunked
+
+    def encode(self, events: Sequence[CacheEvent]) -> list[bytes]:
+        if len(events) == 1:
+            self.skip_first()
+            return self._members.encode(events)
+        self._members.skip_first()
+        member = _gzip_member(b"".join(super().encode(events)))
+        return [_chunk(member) if self._is_chunked else member]
+
+    def error(self, status: dict[str, Any]) -> bytes:
+        return _gzip_member(super().error(status))
+
+
+def _gzip_member(data: bytes) -> bytes:
+    return zlib.compress(data, _GZIP_LEVEL, _GZIP)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class GzipEncoder:
+    """Wraps frames as gzip members."""
+
+    __slots__ = ("_inner", "key")
+
+    def __init__(self, inner: FrameEncoder) -> None:
+        self._inner = inner
+        self.key: Hashable = ("gzip", inner.key)
+
+    def frame(self, type: str, item: CacheItem) -> bytes:
+        return _gzip_member(self._inner.frame(type, item))
+
+
 class ChunkEncoder:
     """Wraps frames as chunks of HTTP/1.1 chunked encoding."""
 
@@ -250,8 +320,7 @@ class ChunkEncoder:
         self.key: Hashable = ("chunk", inner.key)
 
     def frame(self, type: str, item: CacheItem) -> bytes:
-        frame = self._inner.frame(type, item)
-        return b"%x\r\n%b\r\n" % (len(frame), frame)
+        return _chunk(self._inner.frame(type, item))
 
 
 def watch_error(cache_error: Exception | None, call: Call) -> errors.ApiError:

@@ -29,35 +29,40 @@ class WatchFrames:
     """Encodes the events of one watch."""
 
     def __init__(self, *, media: str, first: FrameEncoder | None = None, remainder: FrameEncoder | None = None) -> None:
-        self._media = media
-        self._next, self._rest = first, remainder
+        self.media = media
+        self.first, self.remainder = first, remainder
+        """The encoder of the next event, and that of all events after it."""
 
     @property
     def content_type(self) -> str:
-        return JSON if self._media == JSON else f"{self._media};stream=watch"
+        return JSON if self.media == JSON else f"{self.media};stream=watch"
 
     def encode(self, events: Sequence[CacheEvent]) -> list[bytes]:
         """Return the frames of the events, which follow those of the previous call. The bytes are shared with other
         watches."""
-        if self._next is self._rest:
-            encoder = self._rest
+        if self.first is self.remainder:
+            encoder = self.remainder
             return [event.frame(encoder) for event in events]
         frames = []
         for event in events:
-            frames.append(event.frame(self._next))
-            self._next = self._rest
+            frames.append(event.frame(self.first))
+            self.first = self.remainder
         return frames
+
+    def skip_first(self) -> None:
+        """Let the next event be encoded like all but the first."""
+        self.first = self.remainder
 
     def wrap_frames(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> WatchFrames:
         """Return an encoder whose frames are wrapped for a transport. Wrapped frames are shared by all watchers as
         well."""
         return WatchFrames(
-            media=self._media, first=wrap(self._next or _JSON_ENCODER), remainder=wrap(self._rest or _JSON_ENCODER)
+            media=self.media, first=wrap(self.first or _JSON_ENCODER), remainder=wrap(self.remainder or _JSON_ENCODER)
         )
 
     def error(self, status: dict[str, Any]) -> bytes:
         """Return the ERROR event that terminates a watch."""
-        return _frame(self._media, "ERROR", json_codec.encode(status))
+        return _frame(self.media, "ERROR", json_codec.encode(status))
 
 
 class EventEncoder:
