@@ -22,7 +22,7 @@ LEVELS: Final = range(34, 38)
 """The levels for which the table is complete."""
 IMPLEMENTED_GATES: Mapping[str, str] = {
     "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
-    "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.projected",
+    "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.trust_bundles",
     "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",
     "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
     "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
@@ -32,6 +32,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "MaxUnavailableStatefulSet": "sampan.controllers.workloads.statefulset.controller",
     "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
     "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",
+    "PodCertificateRequest": "sampan.kubelet.volumes.plugins.pod_certificates",
     "StaleControllerConsistencyHPA": "sampan.controllers.autoscaling.controller",
     "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 FLEET_USER: Final = "system:sampan:fleet"
 _REFERENCES_ROLE: Final = "system:sampan:fleet-references"
 """A role of its own, because an existing role of an earlier version is never changed."""
+_CERTIFICATES_ROLE: Final = "system:sampan:fleet-certificates"
 POLICY_USER: Final = "system:sampan:network-policy"
 DNS_USER: Final = "system:kube-dns"
 INGRESS_USER: Final = "system:sampan:ingress"
@@ -59,6 +60,9 @@ def roles() -> list[ClusterRole]:
         ),
         PolicyRule(apiGroups=[_CSR], resources=["clustertrustbundles"], verbs=["get", "list"]),
     ]
+    follow_certificates = PolicyRule(
+        apiGroups=[_CSR], resources=["clustertrustbundles", "podcertificaterequests"], verbs=["get", "list", "watch"]
+    )
     resolve = PolicyRule(apiGroups=[""], resources=["services", "namespaces", "nodes"], verbs=["list", "watch"])
     follow_slices = PolicyRule(apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["list", "watch"])
     return [
@@ -66,6 +70,7 @@ def roles() -> list[ClusterRole]:
         _role(INGRESS_USER, *_ingress_rules(), follow_slices, report),
         _role(FLEET_USER, follow, report, taint),
         _role(_REFERENCES_ROLE, *check_references),
+        _role(_CERTIFICATES_ROLE, follow_certificates),
         _role(_SELF_NODE_SERVER, serve),
         _role(_DNS_ROLE, resolve, follow_slices),
     ]
@@ -89,6 +94,7 @@ def bindings() -> list[ClusterRoleBinding]:
     return [
         _binding(FLEET_USER, FLEET_USER, fleet),
         _binding(_REFERENCES_ROLE, _REFERENCES_ROLE, fleet),
+        _binding(_CERTIFICATES_ROLE, _CERTIFICATES_ROLE, fleet),
         *(
             _binding(user, user, Subject(apiGroup=_RBAC, kind="User", name=user))
             for user in (POLICY_USER, INGRESS_USER)

@@ -30,7 +30,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.control_loop.supervision import Supervision
 from sampan.machinery.control_loop.workqueue import WorkQueue
-from sampan.machinery.events import EventRecorder
+from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.hollow import NODE_RANGE
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, HollowStages, HollowWorld
@@ -87,11 +87,18 @@ class Fleet:
             records=records, clock=clock, activity=self.activity, workers=workers, trace=trace
         )
         queue = PodQueue(records=records, clock=clock, activity=self.activity)
-        references = HollowReferences(
-            client=client, informers=self._informers, clock=clock, on_change=queue.request_sync
+        self._references = HollowReferences(
+            client=client,
+            client_for=client_for,
+            informers=self._informers,
+            clock=clock,
+            gates=self._config.feature_gates,
+            on_change=queue.request_sync,
+            warn=self._warn_pod,
+            activity=self.activity,
         )
         self.sync_loop = SyncLoop(
-            lifecycle=HollowPodLifecycle(events=events, clock=clock, references=references),
+            lifecycle=HollowPodLifecycle(events=events, clock=clock, references=self._references),
             records=records,
             queue=queue,
             statuses=self.statuses,
@@ -99,6 +106,7 @@ class Fleet:
             clock=clock,
             workers=workers,
         )
+        self._events = events
         self._heartbeat = Heartbeat(clock=clock, config=self._config, events=events)
         self._running: dict[str, NodeRecord] = {}
         self._were_off: set[str] = set()
@@ -146,6 +154,7 @@ class Fleet:
                 group.create_task(self._recorder.run())
             group.create_task(self.sync_loop.run())
             group.create_task(self.statuses.run())
+            group.create_task(self._references.run())
 
     async def register(self, names: Sequence[str]) -> None:
         """Create those of the named nodes that do not exist yet."""
@@ -276,6 +285,11 @@ class Fleet:
         self.activity.step()
         self._changed.set()
         return record
+
+    def _warn_pod(self, pod: Pod, reason: str, message: str) -> None:
+        node = self._running.get(pod.spec.nodeName)
+        if node is not None:
+            self._events.record_pod_event(node, pod, WARNING, reason, message)
 
     async def _pod_source(self) -> Informer[Pod]:
         """Return the shared pod informer once it has synced."""

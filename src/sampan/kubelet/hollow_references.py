@@ -1,8 +1,10 @@
-"""The objects that a hollow pod refers to: config maps, secrets, claims and its service account.
+"""The objects that a hollow pod refers to: config maps, secrets, claims, trust bundles, certificates and its service
+account.
 
 Nothing is mounted and no process has an environment, but both are computed by the code of a real kubelet, so that a
 missing object or key has the same effect. Objects are read when containers start; a pod that lacks one is tried again
-as soon as a config map or secret that it refers to changes. A pod without references costs nothing.
+as soon as a config map or secret that it refers to changes. A pod without references costs nothing. Certificates are
+requested and refreshed as on a real node, so that a signer has the same work, but with one key for all pods.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.semantics.pods import ACCESS_VOLUME_PREFIX, AnyContainer, as_container, init_and_main_containers
 from sampan.api.types.core_v1 import ConfigMap, FileKeySelector, Node, Pod, Secret, ServiceAccount, Volume
+from sampan.host.activity import Activity
 from sampan.host.clock import Clock
 from sampan.kubelet.container_config.downward import DownwardApiContext
 from sampan.kubelet.container_config.variables import ContainerConfigError, VariableSources, container_variables
@@ -25,7 +29,9 @@ from sampan.kubelet.volumes.manager import describe_claim_errors, describe_volum
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.plugins.api_objects import ConfigMapPlugin, DownwardApiPlugin, SecretPlugin
 from sampan.kubelet.volumes.plugins.projected import ProjectedPlugin
+from sampan.kubelet.volumes.pod_certificates import NoPodCertificates, PodCertificateManager, shared_key
 from sampan.kubelet.volumes.state import DesiredPod, desired_pod
+from sampan.kubelet.volumes.trust_bundles import NoTrustBundles, TrustAnchors, TrustBundles
 from sampan.kubelet.volumes.volume_host import ServiceAccountToken, VolumeConfig, VolumeHost, VolumeLayout
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
@@ -80,8 +86,34 @@ class HollowReferences:
     its objects changes."""
 
     def __init__(
-        self, *, client: Client, informers: InformerFactory, clock: Clock, on_change: Callable[[str], None]
+        self,
+        *,
+        client: Client,
+        client_for: Callable[[str], Client],
+        informers: InformerFactory,
+        clock: Clock,
+        gates: FeatureGates,
+        on_change: Callable[[str], None],
+        warn: Callable[[Pod, str, str], None],
+        activity: Activity,
     ) -> None:
+        """`client` reads for all nodes, `client_for` returns the client of a node. `warn` records an event about a pod,
+        with its reason and message."""
+        self._pod_certificates: PodCertificateManager | None = None
+        if gates.is_enabled("PodCertificateRequest"):
+            self._pod_certificates = PodCertificateManager(
+                informers=informers,
+                client_for=client_for,
+                find_node=informers.for_kind(Node).lister.get,
+                clock=clock,
+                on_change=lambda uid, volume: on_change(uid),
+                warn=warn,
+                make_key=shared_key,
+                activity=activity,
+            )
+        trust_bundles: TrustAnchors = NoTrustBundles()
+        if gates.is_enabled("ClusterTrustBundleProjection"):
+            trust_bundles = TrustBundles(client=client, informers=informers, on_change=self._on_trust_bundle)
         self._objects, self._tokens = ApiObjects(client), AccountTokens(client)
         host = VolumeHost(
             config=VolumeConfig(root=Path(), node_name=""),
@@ -91,6 +123,8 @@ class HollowReferences:
             informers=informers,
             objects=self._objects,
             tokens=self._tokens,
+            trust_bundles=trust_bundles,
+            pod_certificates=self._pod_certificates or NoPodCertificates(),
             clock=clock,
         )
         self._plugins = (ConfigMapPlugin(host), SecretPlugin(host), DownwardApiPlugin(host), ProjectedPlugin(host))
@@ -103,12 +137,19 @@ class HollowReferences:
         """Namespaces and names of service accounts that exist or have existed. The API server accepts pods of existing
         accounts only, so that they need no second check."""
 
+    async def run(self) -> None:
+        """Request the certificates of pods until cancelled."""
+        if self._pod_certificates is not None:
+            await self._pod_certificates.run()
+
     # -- volumes -----------------------------------------------------------------------------------------------------
 
     async def find_mount_failures(self, pod: Pod, node: Node) -> list[str]:
         """Return the messages of the events about volumes that cannot be mounted."""
         if all(_is_access(volume) for volume in pod.spec.volumes) and self._is_known_account(pod):
             return []
+        if self._pod_certificates is not None:
+            self._pod_certificates.track(pod)
         desired, failures, failed = desired_pod(pod), list[str](), list[str]()
         for name, volume in desired.volumes.items():
             try:
@@ -185,12 +226,21 @@ class HollowReferences:
     def settle(self, pod: Pod, report: PodReport) -> None:
         """Stop watching the objects of a pod whose containers have all been started."""
         if pod.metadata.uid in self._lacking and len(report.containers) >= len(init_and_main_containers(pod.spec)):
-            self.forget(pod.metadata.uid)
+            self._stop_watching(pod.metadata.uid)
 
     def forget(self, uid: str) -> None:
+        self._stop_watching(uid)
+        if self._pod_certificates is not None:
+            self._pod_certificates.forget(uid)
+
+    def _stop_watching(self, uid: str) -> None:
         if uid in self._lacking:
             self._lacking.discard(uid)
             self._watched_objects.forget(uid)
+
+    def _on_trust_bundle(self) -> None:
+        for uid in self._lacking:
+            self._on_change(uid)
 
     def _on_object(self, key: ObjectKey) -> None:
         for uid in self._watched_objects.users(key):

@@ -10,6 +10,7 @@ import jwt
 import pytest
 
 from sampan.api.codec import json
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Volume
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
@@ -227,7 +228,8 @@ def test_cluster_trust_bundles_are_projected(tmp_path: Path) -> None:
         for name in "ab":
             pair = make_ca(name, now=scene.cluster.clock.now())
             await scene.create(ClusterTrustBundle, name, "", spec={"trustBundle": pair.certificate.decode()})
-        rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["get", "list"]}
+        verbs = ["get", "list", "watch"]
+        rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": verbs}
         await scene.create(ClusterRole, "bundles", "", rules=[rule])
         ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bundles"}
         nodes = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
@@ -242,12 +244,16 @@ def test_cluster_trust_bundles_are_projected(tmp_path: Path) -> None:
         # A server without the feature drops such sources; a pod from a file has them nevertheless.
         source = {"name": "v", "projected": {"sources": sources, "defaultMode": 0o644}}
         pod.spec.volumes = [json.from_value(source, Volume)]
-        async with scene.running_manager(mounter=Mounter(can_mount=False)) as manager:
+        gates = FeatureGates(level=37)
+        async with scene.running_manager(mounter=Mounter(can_mount=False), feature_gates=gates) as manager:
             await manager.mount(pod)
             directory = scene.directory(pod, "projected", "v")
             texts = {name: (directory / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
             assert [text.count("BEGIN CERTIFICATE") for text in texts.values()] == [1, 1, 0, 0]
             assert texts["a"] != texts["b"]
+            pair = make_ca("c", now=scene.cluster.clock.now())
+            await scene.create(ClusterTrustBundle, "none", "", spec={"trustBundle": pair.certificate.decode()})
+            await eventually(lambda: (directory / "none.pem").read_bytes() == pair.certificate)
             await manager.unmount(pod)
 
     run_scenario(tmp_path, scenario, runtime_config={"certificates.k8s.io/v1beta1": True})

@@ -198,6 +198,7 @@ def _build_volumes(services: KubeletServices, evictor: PodEvictor) -> VolumeMana
     config = VolumeConfig(
         root=services.config.root,
         node_name=services.config.name,
+        feature_gates=services.config.kubelet.feature_gates,
         allocatable=node.machine.allocatable or node.machine.capacity,
         mount_timeout_s=_MOUNT_TIMEOUT_S,
     )

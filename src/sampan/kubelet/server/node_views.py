@@ -122,6 +122,13 @@ class AgentView:
             lambda: self._kubelet.volumes.count_volumes().items(),
             ("plugin_name", "state"),
         )
+        if (certificates := self._kubelet.volumes.pod_certificates) is not None:
+            metrics.function(
+                "kubelet_podcertificate_states",
+                "Sources of projected volumes that contain a certificate of the pod, by signer and state.",
+                lambda: certificates.count_states().items(),
+                ("signer_name", "state"),
+            )
         self._kubelet.client.metrics.export(metrics)
         return metrics
 

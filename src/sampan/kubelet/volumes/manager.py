@@ -30,6 +30,8 @@ from sampan.kubelet.volumes.csi.registration import CsiHandler, CsiNodePublisher
 from sampan.kubelet.volumes.expansion import NodeExpander, RecordEvent
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.plugins.plugin_table import VolumePlugins
+from sampan.kubelet.volumes.plugins.pod_certificates import NoPodCertificates, PodCertificateManager
+from sampan.kubelet.volumes.plugins.trust_bundles import NoTrustBundles, TrustAnchors, TrustBundles
 from sampan.kubelet.volumes.reconciler import Reconciler
 from sampan.kubelet.volumes.state import (
     ActualState,
@@ -39,6 +41,7 @@ from sampan.kubelet.volumes.state import (
     desired_pod,
     downward_api_volumes,
     has_downward_api_change,
+    trust_bundle_volumes,
     volumes_with_object,
 )
 from sampan.kubelet.volumes.usage import VolumeUsage
@@ -127,6 +130,24 @@ class VolumeManager:
         """`client` has the identity of the node."""
         self._config, self._clock, self._objects, self._callbacks = config, clock, objects, callbacks
         self._activity = activity or Activity()
+        self._node = informers.for_kind(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
+        gates = config.feature_gates
+        self.pod_certificates: PodCertificateManager | None = None
+        """Requests the certificates of pods; None if the feature is disabled."""
+        if gates.is_enabled("PodCertificateRequest"):
+            self.pod_certificates = PodCertificateManager(
+                informers=informers,
+                client_for=lambda name: client,
+                find_node=self._node.get,
+                clock=clock,
+                on_change=lambda uid, volume: self._queue.add(PodVolumeKey(uid, volume)),
+                warn=callbacks.warn,
+                node_name=config.node_name,
+                activity=self._activity,
+            )
+        trust_bundles: TrustAnchors = NoTrustBundles()
+        if gates.is_enabled("ClusterTrustBundleProjection"):
+            trust_bundles = TrustBundles(client=client, informers=informers, on_change=self._on_trust_bundle)
         self._host = VolumeHost(
             config=config,
             layout=VolumeLayout(config.root),
@@ -135,11 +156,12 @@ class VolumeManager:
             informers=informers,
             objects=objects,
             tokens=TokenManager(client=client, clock=clock),
+            trust_bundles=trust_bundles,
+            pod_certificates=self.pod_certificates or NoPodCertificates(),
             clock=clock,
         )
         self._desired: dict[str, DesiredPod] = {}
         self._actual, self._changes = ActualState(), ChangeNotifier()
-        self._node = informers.for_kind(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
         self._drivers, self._infos = CsiDrivers(), CsiNodePublisher(client=client, node_name=config.node_name)
         self.csi_handler = CsiHandler(
             drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
@@ -198,6 +220,8 @@ class VolumeManager:
             group.create_task(checks.check_size_limits(self._callbacks.on_excess))
             group.create_task(checks.expand_volumes())
             group.create_task(limits.run())
+            if self.pod_certificates is not None:
+                group.create_task(self.pod_certificates.run())
             self._queue_idle_devices()
             while True:
                 group.create_task(self._work(await self._queue.get()))
@@ -267,6 +291,8 @@ class VolumeManager:
             pass
         await run_in_thread(self._disk.clean_up, uid)
         self._host.tokens.forget(uid)
+        if self.pod_certificates is not None:
+            self.pod_certificates.forget(uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
         """Return the mounts of the container. `variables` are its environment variables, which subPathExpr refers to.
@@ -413,6 +439,8 @@ class VolumeManager:
         if desired is None:
             desired = self._desired[uid] = desired_pod(pod)
             self._objects.follow(pod)
+            if self.pod_certificates is not None:
+                self.pod_certificates.track(pod)
         elif desired.pod is not pod:
             self._update_desired(desired, pod)
         return desired
@@ -434,6 +462,11 @@ class VolumeManager:
         for uid in self._objects.users(key):
             desired = self._desired.get(uid)
             for name in volumes_with_object(desired, key) if desired is not None else ():
+                self._queue.add(PodVolumeKey(uid, name))
+
+    def _on_trust_bundle(self) -> None:
+        for uid, desired in self._desired.items():
+            for name in trust_bundle_volumes(desired):
                 self._queue.add(PodVolumeKey(uid, name))
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:

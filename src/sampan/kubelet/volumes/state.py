@@ -135,6 +135,16 @@ def _projects_pod_fields(volume: Volume) -> bool:
     return volume.downwardAPI is not None or any(source.downwardAPI is not None for source in sources)
 
 
+def trust_bundle_volumes(desired: DesiredPod) -> list[str]:
+    """Return the names of the volumes that contain trust anchors of ClusterTrustBundles."""
+    return [
+        name
+        for name, volume in desired.volumes.items()
+        if volume.projected is not None
+        and any(source.clusterTrustBundle is not None for source in volume.projected.sources or ())
+    ]
+
+
 def has_downward_api_change(old: Pod, new: Pod) -> bool:
     """Whether fields of the pod that the downward API exposes have changed."""
     before, after = old.metadata, new.metadata

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.authentication_v1 import (
     BoundObjectReference,
     TokenRequest,
@@ -26,6 +27,8 @@ from sampan.host.clock import Clock
 from sampan.kubelet.objects import ObjectSource
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.mounter import Mounter
+from sampan.kubelet.volumes.plugins.pod_certificates import PodCertificates
+from sampan.kubelet.volumes.plugins.trust_bundles import TrustAnchors
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.informer import InformerFactory
@@ -179,6 +182,7 @@ class VolumeConfig:
     root: Path
     """Root directory of the kubelet's data."""
     node_name: str
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     allocatable: Mapping[str, str] = field(default_factory=dict)
     """Allocatable resources of the node."""
     mount_timeout_s: float = 10.0
@@ -198,6 +202,8 @@ class VolumeHost:
     informers: InformerFactory
     objects: ObjectSource
     tokens: TokenSource
+    trust_bundles: TrustAnchors
+    pod_certificates: PodCertificates
     clock: Clock
 
 

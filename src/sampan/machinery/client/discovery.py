@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sampan.api.codec import json
 from sampan.api.resources.resource import GroupVersionKind, Resource, Subresource
@@ -14,8 +14,10 @@ from sampan.api.schema.tree import Schema, from_openapi
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery import errors
 from sampan.machinery.client.client import Client
+from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.client.transport import ConnectionFailed, Request
 
+T = TypeVar("T")
 _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 _CURRENT = ("", "Current")
 
@@ -60,6 +62,18 @@ class Discovery:
         path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
         rows = (await self._get(path)).get("resources") or ()
         return next((row.get("storageVersionHash") or "" for row in rows if row["name"] == resource.plural), "")
+
+    async def select_served(self, kinds: Sequence[type[T]]) -> type[T] | None:
+        """Return the first of the kinds that the server serves, such as the versions of a kind, the best one first."""
+        for kind in kinds:
+            resource = resource_of(kind)
+            try:
+                rows = (await self._get(f"/apis/{resource.api_version}")).get("resources") or ()
+            except errors.NotFound:
+                continue
+            if any(row["name"] == resource.plural for row in rows):
+                return kind
+        return None
 
     async def _get(self, path: str) -> Mapping[str, Any]:
         response = await self._client.send(Request(method="GET", path=path, headers={"Accept": _ACCEPT}))

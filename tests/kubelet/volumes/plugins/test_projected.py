@@ -1,6 +1,7 @@
 """Users and trust anchors of projected volumes."""
 
-from sampan.kubelet.volumes.plugins.projected import merge_certificates, pod_user
+from sampan.kubelet.volumes.plugins.projected import pod_user
+from sampan.kubelet.volumes.plugins.trust_bundles import merge_certificates
 from tests.kubelet.volumes.pods import pod
 
 

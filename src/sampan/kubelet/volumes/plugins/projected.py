@@ -1,15 +1,11 @@
-"""projected volumes: config maps, secrets, downward API fields, service account tokens and trust bundles in one
-volume.
+"""projected volumes: config maps, secrets, downward API fields, service account tokens, trust bundles and certificates
+in one volume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from sampan.api.selectors.label_selector import selector_of
 from sampan.api.semantics.pods import all_containers
-from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
-from sampan.api.types.core_v1 import ClusterTrustBundleProjection, Pod, ProjectedVolumeSource, VolumeProjection
+from sampan.api.types.core_v1 import Pod, PodCertificateProjection, ProjectedVolumeSource, VolumeProjection
 from sampan.kubelet.volumes.atomic import FileProjection, Payload
 from sampan.kubelet.volumes.contract import VolumeOperationError, VolumeSpec
 from sampan.kubelet.volumes.plugins.api_objects import (
@@ -20,23 +16,14 @@ from sampan.kubelet.volumes.plugins.api_objects import (
     raise_errors,
     secret_files,
 )
-from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery import errors
-from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.pki.pem import read_blocks
+from sampan.kubelet.volumes.plugins.pod_certificates import Credentials
 
 NAME = "kubernetes.io/projected"
 _OWNER_ONLY = 0o600
-_BUNDLES_S = 60.0
-"""Interval at which trust bundles are updated."""
 
 
 class ProjectedPlugin(FilesPlugin):
     name = NAME
-
-    def __init__(self, host: VolumeHost) -> None:
-        super().__init__(host)
-        self._trust_bundles = TrustBundles(client=host.client)
 
     def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.projected is not None
@@ -47,9 +34,9 @@ class ProjectedPlugin(FilesPlugin):
         files: dict[str, FileProjection] = {}
         errors: list[str] = []
         again: list[float] = []
-        for part in source.sources or ():
+        for index, part in enumerate(source.sources or ()):
             try:
-                part_files, again_s = await self._part(spec, part, mode)
+                part_files, again_s = await self._part(spec, index, part, mode)
             except VolumeOperationError as error:
                 errors.append(error.text)
                 continue
@@ -60,7 +47,7 @@ class ProjectedPlugin(FilesPlugin):
         return files, min(again, default=None)
 
     async def _part(
-        self, spec: VolumeSpec, part: VolumeProjection, mode: int
+        self, spec: VolumeSpec, index: int, part: VolumeProjection, mode: int
     ) -> tuple[dict[str, FileProjection], float | None]:
         if part.secret is not None:
             projection = part.secret
@@ -73,10 +60,12 @@ class ProjectedPlugin(FilesPlugin):
         if part.serviceAccountToken is not None:
             return await self._token(spec, part, mode)
         if part.clusterTrustBundle is not None:
-            content = await self._trust_bundles.anchors(part.clusterTrustBundle)
-            return {part.clusterTrustBundle.path: _make_restricted_file(spec, content, mode)}, _BUNDLES_S
+            content = await self.host.trust_bundles.anchors(part.clusterTrustBundle)
+            return {part.clusterTrustBundle.path: _make_restricted_file(spec, content, mode)}, None
         if part.podCertificate is not None:
-            raise VolumeOperationError("unimplemented")  # Kubernetes has podCertificate disabled by default too.
+            credentials = self.host.pod_certificates.credentials(spec.pod, spec.outer, index)
+            contents = certificate_files(part.podCertificate, credentials)
+            return {path: _make_restricted_file(spec, content, mode) for path, content in contents.items()}, None
         return {}, None
 
     async def _token(
@@ -88,6 +77,16 @@ class ProjectedPlugin(FilesPlugin):
         token = await self.host.tokens.get(spec.pod, audiences, projection.expirationSeconds)
         again_s = max(token.renew_at - self.host.clock.now(), 1.0)
         return {projection.path: _make_restricted_file(spec, token.text.encode(), mode)}, again_s
+
+
+def certificate_files(projection: PodCertificateProjection, credentials: Credentials) -> dict[str, bytes]:
+    """Return the files of a podCertificate source by path. Pure."""
+    contents = (
+        (projection.credentialBundlePath, credentials.key + credentials.chain),
+        (projection.keyPath, credentials.key),
+        (projection.certificateChainPath, credentials.chain),
+    )
+    return {path: content for path, content in contents if path}
 
 
 def _make_restricted_file(spec: VolumeSpec, content: bytes, mode: int) -> FileProjection:
@@ -109,41 +108,3 @@ def pod_user(pod: Pod) -> int | None:
         own = container.securityContext.runAsUser if container.securityContext is not None else None
         users.add(own if own is not None else whole)
     return users.pop() if len(users) == 1 else None
-
-
-class TrustBundles:
-    """Provides the trust anchors of ClusterTrustBundles as PEM without duplicates
-    (`pkg/kubelet/clustertrustbundle`).
-    """
-
-    def __init__(self, *, client: Client) -> None:
-        self._bundles = client.for_kind(ClusterTrustBundle)
-
-    async def anchors(self, projection: ClusterTrustBundleProjection) -> bytes:
-        try:
-            bundles = await self._find_bundles(projection)
-        except (errors.ApiError, ConnectionFailed) as error:
-            raise VolumeOperationError(f"while getting ClusterTrustBundle: {error}") from error
-        return merge_certificates(bundle.spec.trustBundle for bundle in bundles)
-
-    async def _find_bundles(self, projection: ClusterTrustBundleProjection) -> list[ClusterTrustBundle]:
-        if projection.name is not None:
-            try:
-                return [await self._bundles.get(projection.name)]
-            except errors.NotFound:
-                if projection.optional:
-                    return []
-                raise
-        if projection.signerName is None:
-            raise VolumeOperationError("ClusterTrustBundle projection requires either name or signerName to be set")
-        selector = selector_of(projection.labelSelector)
-        page = await self._bundles.list(Selection(fields=f"spec.signerName={projection.signerName}"))
-        bundles = [bundle for bundle in page.items if selector.matches(bundle.metadata.labels)]
-        if not bundles and not projection.optional:
-            raise VolumeOperationError("combination of signerName and labelSelector matched zero ClusterTrustBundles")
-        return bundles
-
-
-def merge_certificates(bundles: Iterable[str]) -> bytes:
-    """Return each certificate of the bundles once."""
-    return b"".join(sorted({block.encode() for text in bundles for block in read_blocks(text.encode())}))
