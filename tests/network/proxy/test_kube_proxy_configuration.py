@@ -18,6 +18,8 @@ from sampan.network.proxy.kube_proxy_configuration import (
     with_defaults,
 )
 from sampan.network.proxy.kube_proxy_validation import validate
+from sampan.network.proxy.proxy_config import ProxyConfig, node_facts
+from sampan.network.proxy.services import IPV4
 
 HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 
@@ -73,6 +75,25 @@ def test_node_port_addresses_depend_on_the_mode(mode: str, addresses: list[str])
     assert read(f"mode: {mode}\n").nodePortAddresses == addresses
 
 
+@pytest.mark.parametrize(
+    ("keywords", "addresses"),
+    [
+        (["primary"], ("192.0.2.1",)),
+        (["primary", "10.0.0.0/8"], ("192.0.2.1", "10.1.2.3")),
+        (["localhost"], ()),
+        (["localhost", "primary"], ("192.0.2.1",)),
+        (["primary", "all"], None),
+        ([], None),
+    ],
+)
+def test_node_ports_are_accepted_on_the_addresses_of_keywords_and_cidrs(
+    keywords: list[str], addresses: tuple[str, ...] | None
+) -> None:
+    local = ["127.0.0.1", "10.1.2.3", "192.0.2.1", "198.51.100.7", "::1"]
+    facts = node_facts(ProxyConfig(node_port_addresses=keywords), IPV4, node_ips=["192.0.2.1"], local_addresses=local)
+    assert facts.node_port_ips == addresses
+
+
 def test_settings_come_from_the_section_of_the_mode() -> None:
     text = (
         "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 1m}\n"
@@ -108,8 +129,11 @@ CIDR = "must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)"
         ("metricsBindAddress: 1.2.3.4:0", 'KubeProxyConfiguration.MetricsBindAddress: Invalid value: "0": must be a'),
         ("mode: kernelspace", 'KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "kernelspace": must be iptables,'),
         ("nftables: {masqueradeBit: 32}", "KubeProxyNFTablesConfiguration.MasqueradeBit: Invalid value: 32: must be "),
-        ("nodePortAddresses: [primary, 10.0.0.0/8]", 'NodePortAddresses[0]: Invalid value: "primary": can\'t use '),
-        ("nodePortAddresses: [10.0.0.1]", 'NodePortAddresses[0]: Invalid value: "10.0.0.1": must be a valid CIDR'),
+        ("nodePortAddresses: [all, primary, all]", 'NodePortAddresses[2]: Duplicate value: "all"'),
+        (
+            "nodePortAddresses: [10.0.0.1]",
+            'NodePortAddresses[0]: Invalid value: "10.0.0.1": must be a valid CIDR or',
+        ),
         ("nftables: {syncPeriod: 1s, minSyncPeriod: 2s}", 'SyncPeriod: Invalid value: "2s": must be greater than or '),
         ("detectLocalMode: x", 'DetectLocalMode: Unsupported value: "x": supported values: "ClusterCIDR", "NodeCIDR"'),
         ("detectLocalMode: BridgeInterface", 'DetectLocalConfiguration.InterfaceName: Invalid value: "": must not be '),

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
+import pytest
 
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeStatus, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
@@ -23,7 +24,7 @@ from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.kube_proxy_configuration import KubeProxyConfiguration, with_defaults
 from sampan.network.proxy.nftables.table_sync import remove_tables
-from sampan.network.proxy.node_proxy import LIMIT_REASON, LimitReporter, NodeProxy, NodeProxyConfig
+from sampan.network.proxy.node_proxy import LIMIT_REASON, LimitReporter, NodeChanged, NodeProxy, NodeProxyConfig
 from sampan.network.proxy.tracker import ServiceChange
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
@@ -135,6 +136,18 @@ async def test_nftables_mode_serves_node_ports_health_checks_and_metrics(lab: La
         return "kube-proxy" not in await rules(lab)
 
     await eventually(is_removed, timeout_s=30)
+
+
+async def test_the_proxy_ends_when_the_addresses_of_its_node_change(lab: Lab) -> None:
+    async def change_address() -> None:
+        async with running_proxy(lab, KubeProxyConfiguration()) as client:
+            addresses = [{"type": "InternalIP", "address": OUTSIDE_IP}, {"$patch": "replace"}]
+            await client.for_kind(Node).patch(NODE, {"status": {"addresses": addresses}}, subresource="status")
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as failure:
+        await change_address()
+    assert isinstance(failure.value.exceptions[0], NodeChanged)
 
 
 async def test_cleanup_removes_only_tables_of_kube_proxy(lab: Lab) -> None:

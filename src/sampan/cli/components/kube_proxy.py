@@ -20,6 +20,7 @@ from sampan.cli.flags.parsers import output_file
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
 from sampan.host.clock import RealClock
+from sampan.host.exception_groups import leaf_exceptions
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client, Selection
@@ -115,7 +116,7 @@ def _adjust_oom_score(configuration: KubeProxyConfiguration) -> None:
 
 
 async def _run(configuration: KubeProxyConfiguration, access: Access) -> None:
-    from sampan.network.proxy.node_proxy import NodeProxy, NodeProxyConfig
+    from sampan.network.proxy.node_proxy import NodeChanged, NodeProxy, NodeProxyConfig
 
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
     assert task is not None
@@ -150,6 +151,11 @@ async def _run(configuration: KubeProxyConfiguration, access: Access) -> None:
                 await proxy.run()
     except asyncio.CancelledError:
         return
+    except BaseExceptionGroup as group:
+        change = next((error for error in leaf_exceptions(group) if isinstance(error, NodeChanged)), None)
+        if change is None:
+            raise
+        raise CliError(f"{change}: exiting, to be started again with the state of the node") from None
 
 
 async def _announce(synced: asyncio.Event, name: str, mode: str) -> None:

@@ -37,7 +37,7 @@ from sampan.network.proxy.kube_proxy_configuration import (
     with_defaults,
 )
 from sampan.network.proxy.nftables.table_sync import remove_tables
-from sampan.network.proxy.node_proxy import COMPONENT, NodeProxy, NodeProxyConfig
+from sampan.network.proxy.node_proxy import COMPONENT, NodeChanged, NodeProxy, NodeProxyConfig
 from sampan.network.proxy.userspace.localhost_ports import LocalhostPorts
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class NodeProxies:
         if attachment.namespace.path is not None:
             self._listen_addresses[attachment.node] = _listen_addresses(attachment)
             try:
-                await self._proxy_of(attachment).run()
+                await self._run_proxy(attachment)
             finally:
                 del self._listen_addresses[attachment.node]
             return
@@ -119,7 +119,15 @@ class NodeProxies:
         async with self._host_turn:
             if not is_proxied_in_user_space(attachment):
                 await self._lock_host(attachment.node)
-            await self._proxy_of(attachment).run()
+            await self._run_proxy(attachment)
+
+    async def _run_proxy(self, attachment: NodeAttachment) -> None:
+        """Run the proxy, and start it again whenever its node changes."""
+        while True:
+            try:
+                await self._proxy_of(attachment).run()
+            except NodeChanged as change:
+                log.warning("starting kube-proxy again: %s", change)
 
     async def _lock_host(self, node: str) -> None:
         """Wait until no other cluster runs a proxy in the network namespace of the machine."""

@@ -26,7 +26,9 @@ MODES = (IPTABLES, IPVS, NFTABLES, USERSPACE)
 CLUSTER_CIDR, NODE_CIDR = "ClusterCIDR", "NodeCIDR"
 BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX = "BridgeInterface", "InterfaceNamePrefix"
 LOCAL_MODES = (CLUSTER_CIDR, NODE_CIDR, BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX)
-PRIMARY = "primary"
+PRIMARY, LOCALHOST, ALL = "primary", "localhost", "all"
+NODE_PORT_KEYWORDS = (PRIMARY, LOCALHOST, ALL)
+"""The values of nodePortAddresses besides CIDRs: the addresses of the node, loopback, and all addresses."""
 """The value of `nodePortAddresses` that stands for the addresses of the Node object."""
 
 HEALTHZ_PORT, METRICS_PORT = 10256, 10249

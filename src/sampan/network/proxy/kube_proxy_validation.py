@@ -17,7 +17,7 @@ from sampan.network.proxy.kube_proxy_configuration import (
     LOCAL_MODES,
     MODES,
     NFTABLES,
-    PRIMARY,
+    NODE_PORT_KEYWORDS,
     ConntrackConfiguration,
     IpvsConfiguration,
     KubeProxyConfiguration,
@@ -122,12 +122,12 @@ def _validate_host_port(address: str, path: FieldPath) -> Iterator[FieldError]:
 
 def _validate_node_port_addresses(addresses: Sequence[str], path: FieldPath) -> Iterator[FieldError]:
     for index, address in enumerate(addresses):
-        if address == PRIMARY:
-            if len(addresses) != 1:
-                yield FieldError.invalid(path[index], address, "can't use both 'primary' and CIDRs")
-            return
-        if not _is_network(address):
-            yield FieldError.invalid(path[index], address, "must be a valid CIDR")
+        if address in NODE_PORT_KEYWORDS:
+            if address in addresses[:index]:
+                yield FieldError.duplicate(path[index], address)
+        elif not _is_network(address):
+            detail = "must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all'"
+            yield FieldError.invalid(path[index], address, detail)
 
 
 def _validate_local_detection(configuration: KubeProxyConfiguration, path: FieldPath) -> Iterator[FieldError]:

@@ -15,6 +15,7 @@ from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.host.clock import Clock
+from sampan.host.exception_groups import leaf_exceptions
 from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.client import Client
 from sampan.machinery.events import WARNING, EventRecorder
@@ -67,8 +68,12 @@ class NodeProxyConfig:
     """Whether the rules are removed when the proxy stops. Otherwise a restart interrupts nothing."""
 
 
+class NodeChanged(Exception):
+    """The addresses of the node have changed, or the node was deleted, so that the proxy has to start again."""
+
+
 class NodeProxy:
-    """kube-proxy of one node. `run()` proxies until it is cancelled."""
+    """kube-proxy of one node. `run()` proxies until it is cancelled, and raises NodeChanged."""
 
     def __init__(
         self,
@@ -102,7 +107,17 @@ class NodeProxy:
         """Set after the first sync of all services."""
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        except BaseExceptionGroup as group:
+            change = next((error for error in leaf_exceptions(group) if isinstance(error, NodeChanged)), None)
+            if change is None:
+                raise
+            raise change from None
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group, AsyncExitStack() as stack:
+            group.create_task(self._check_node())
             group.create_task(self._events.run())
             group.create_task(self._keep_port("healthz", self._configuration.healthzBindAddress, self._health_port))
             group.create_task(self._keep_port("metrics", self._configuration.metricsBindAddress, self._metrics_port))
@@ -235,6 +250,27 @@ class NodeProxy:
             await self._clock.sleep(0.5)
         log.warning("node %s has no address; node ports accept connections on all addresses", self._config.node_name)
         return []
+
+    async def _check_node(self) -> None:
+        """Raise NodeChanged when the node is deleted, or has other addresses than at the start."""
+        initial = await self._node_ips()
+        name, changes = self._config.node_name, asyncio.Queue[str]()
+
+        def on_node(old: Node | None, new: Node | None) -> None:
+            node = new if new is not None else old
+            if node is None or node.metadata.name != name:
+                return
+            addresses = [str(address) for address in internal_addresses(node)]
+            if new is None:
+                changes.put_nowait(f"node {name} was deleted")
+            elif addresses and addresses != initial:
+                changes.put_nowait(f"the addresses of node {name} changed from {initial} to {addresses}")
+
+        unsubscribe = self._nodes.subscribe(on_node)
+        try:
+            raise NodeChanged(await changes.get())
+        finally:
+            unsubscribe()
 
     def _health_port(self, address: str, port: int) -> AbstractAsyncContextManager[None]:
         return health_port(self._health, self._config.namespace, address, port)

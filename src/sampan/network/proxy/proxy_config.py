@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 
 from sampan.network.proxy.kube_proxy_configuration import (
+    ALL,
     BRIDGE_INTERFACE,
     CLUSTER_CIDR,
     INTERFACE_NAME_PREFIX,
     LOCAL_MODES,
+    LOCALHOST,
     MASQUERADE_BIT,
     NODE_CIDR,
+    NODE_PORT_KEYWORDS,
     PRIMARY,
 )
 from sampan.network.proxy.services import FAMILIES, IPV4, Network, family_of
@@ -35,7 +38,8 @@ class ProxyConfig:
     local_interface: str = ""
     """The name of the bridge or the prefix of names, for the modes BridgeInterface and InterfaceNamePrefix."""
     node_port_addresses: Sequence[str] = (PRIMARY,)
-    """CIDRs of the node's addresses that accept node ports, or `primary`. Empty means all addresses of the node."""
+    """CIDRs of the node's addresses that accept node ports, and the keywords primary, localhost and all. Empty means
+    all addresses of the node."""
     sync_period_s: float = 30.0
     """The time between two checks whether the rules are complete, and after which a failed sync is repeated."""
     min_sync_period_s: float = 1.0
@@ -53,7 +57,7 @@ class ProxyConfig:
         if self.detect_local_mode not in LOCAL_MODES:
             raise ValueError(f"detectLocalMode: {self.detect_local_mode!r} is none of {', '.join(LOCAL_MODES)}")
         for cidr in (*self.cluster_cidrs, *self.node_port_addresses):
-            if cidr != PRIMARY:
+            if cidr not in NODE_PORT_KEYWORDS:
                 ip_network(cidr, strict=False)
 
     @property
@@ -106,20 +110,27 @@ def node_facts(
     )
 
 
+_KEYWORD_CIDRS: Mapping[str, Sequence[str]] = {
+    PRIMARY: (),
+    LOCALHOST: ("127.0.0.0/8", "::1/128"),
+    ALL: ("0.0.0.0/0", "::/0"),
+}
+
+
 def _node_port_ips(
     cidrs: Sequence[str], family: str, node_ips: Sequence[str], local_addresses: Sequence[str]
 ) -> tuple[str, ...] | None:
     """Return the addresses that accept node ports; loopback addresses cannot, as the kernel does not route them."""
-    if PRIMARY in cidrs:
-        return tuple(dict.fromkeys(node_ips))
-    networks = [ip_network(cidr, strict=False) for cidr in cidrs if family_of(cidr) == family]
-    if not networks or any(network.prefixlen == 0 for network in networks):
+    is_primary = PRIMARY in cidrs
+    texts = [cidr for keyword in cidrs for cidr in _KEYWORD_CIDRS.get(keyword, (keyword,))]
+    networks = [ip_network(cidr, strict=False) for cidr in texts if family_of(cidr) == family]
+    if not (networks or is_primary) or any(network.prefixlen == 0 for network in networks):
         return None
     candidates = [ip_network(address) for address in local_addresses if family_of(address) == family]
-    return tuple(
-        sorted(
-            str(address.network_address)
-            for address in set(candidates)
-            if not address.is_loopback and any(address.network_address in network for network in networks)
-        )
-    )
+    addresses = {
+        str(address.network_address)
+        for address in candidates
+        if not address.is_loopback and any(address.network_address in network for network in networks)
+    }
+    primary = dict.fromkeys(node_ips) if is_primary else {}
+    return (*primary, *sorted(addresses - set(primary)))
