@@ -227,11 +227,11 @@ def test_service_account_that_was_deleted_before_the_pod_starts() -> None:
     run(test)
 
 
-def test_missing_pull_secret_is_a_warning() -> None:
+def test_missing_pull_secret_is_a_warning_if_the_pull_fails() -> None:
     async def test(c: Cluster) -> None:
-        manifest = pod()
+        manifest = pod(pull_error="unauthorized")
         manifest.spec.imagePullSecrets = [LocalObjectReference(name="registry")]
-        assert (await create(c, manifest)).status.phase == "Running"
+        assert (await create(c, manifest)).status.phase == "Pending"
         (event,) = await events(c, "FailedToRetrieveImagePullSecret")
         assert event.message.startswith("Unable to retrieve some image pull secrets (registry);")
 

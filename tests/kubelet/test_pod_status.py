@@ -96,7 +96,8 @@ def test_ready_conditions(report_: ContainerReport, expected: tuple[str, str, st
 def test_status_before_the_sandbox_exists() -> None:
     status = status_of(pod(), has_sandbox=False)
     assert status.phase == "Pending"
-    assert condition_of(status, "PodReadyToStartContainers")[0] == "False"
+    not_ready = ("False", "PodSandboxNotReady", "pod sandbox is not ready")
+    assert condition_of(status, "PodReadyToStartContainers") == not_ready
     assert status.containerStatuses[0].state.waiting is not None
     assert status.containerStatuses[0].state.waiting.reason == "ContainerCreating"
     assert (status.containerStatuses[0].ready, status.containerStatuses[0].started) == (False, False)

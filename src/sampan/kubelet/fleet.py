@@ -21,7 +21,7 @@ from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
 from sampan.kubelet.hollow_references import HollowReferences
-from sampan.kubelet.node_status import NodeMachine
+from sampan.kubelet.node_status import NodeMachine, declared_features
 from sampan.kubelet.pod_events import PodEvents, PodTrace
 from sampan.kubelet.records import NodeRecord, PodQueue, Records
 from sampan.kubelet.status_manager import StatusManager
@@ -319,7 +319,12 @@ class Fleet:
     def _machine(self, capacity: dict[str, str], address: str, boot: str = "") -> NodeMachine:
         runtime = f"{HollowRuntime.name}://{HollowRuntime.version}"
         return NodeMachine(
-            capacity=capacity, address=address, runtime=runtime, boot=boot, os_image="Sampan hollow node"
+            capacity=capacity,
+            address=address,
+            runtime=runtime,
+            boot=boot,
+            os_image="Sampan hollow node",
+            declared_features=declared_features(self._config.feature_gates),
         )
 
     def _address(self, node: Node) -> str:

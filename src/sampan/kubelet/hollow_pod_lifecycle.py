@@ -77,8 +77,6 @@ class HollowPodLifecycle:
             for text in failures:
                 self._events.record_pod_event(node, pod, WARNING, FAILED_MOUNT, text)
             raise ReportedFailure(FAILED_MOUNT, failures[0])
-        if missing := await self._references.find_missing_pull_secrets(pod):
-            self._events.record_missing_pull_secrets(node, pod, missing)
 
     async def run_sandbox(self, record: PodRecord) -> None:
         await record.node.runtime.run_sandbox(record.pod, None)
@@ -133,6 +131,8 @@ class HollowPodLifecycle:
             self._events.record_pulling(node, pod, container)
             self._events.record_pull_failed(node, pod, container, failure.message)
             self._events.record_failed(node, pod, container, failure.reason)
+            if missing := await self._references.find_missing_pull_secrets(pod):
+                self._events.record_missing_pull_secrets(node, pod, missing)
             raise
         announce = self._events.record_pulling if result.continues else self._events.record_pulled
         announce(node, pod, container)

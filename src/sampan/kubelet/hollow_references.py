@@ -28,10 +28,10 @@ from sampan.kubelet.volumes.contract import ClaimError, VolumeOperationError
 from sampan.kubelet.volumes.manager import describe_claim_errors, describe_volume_failure
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.plugins.api_objects import ConfigMapPlugin, DownwardApiPlugin, SecretPlugin
+from sampan.kubelet.volumes.plugins.pod_certificates import NoPodCertificates, PodCertificateManager, shared_key
 from sampan.kubelet.volumes.plugins.projected import ProjectedPlugin
-from sampan.kubelet.volumes.pod_certificates import NoPodCertificates, PodCertificateManager, shared_key
+from sampan.kubelet.volumes.plugins.trust_bundles import NoTrustBundles, TrustAnchors, TrustBundles
 from sampan.kubelet.volumes.state import DesiredPod, desired_pod
-from sampan.kubelet.volumes.trust_bundles import NoTrustBundles, TrustAnchors, TrustBundles
 from sampan.kubelet.volumes.volume_host import ServiceAccountToken, VolumeConfig, VolumeHost, VolumeLayout
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed

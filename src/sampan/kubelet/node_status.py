@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.api.codec import json
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.kubernetes_version import GIT_VERSION
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.core_v1 import (
@@ -43,14 +44,22 @@ ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.
 _KERNEL = platform.release()
 
 
-DECLARED = (
+_DECLARABLE = (
     "InPlacePodLevelResourcesVerticalScaling",
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""Features that not every kubelet supports, sorted. Scheduling and admission of pods that need such a feature depend on
-this list.
+"""Features that not every kubelet supports, sorted, each with a gate of the same name. Scheduling and admission of pods
+that need such a feature depend on the list in the node status.
 """
+
+
+def declared_features(gates: FeatureGates) -> tuple[str, ...]:
+    """Return the features to be listed in the node status. Pure."""
+    if not gates.is_enabled("NodeDeclaredFeatures"):
+        return ()
+    return tuple(name for name in _DECLARABLE if gates.is_enabled(name))
+
 
 ConditionValue = tuple[str, str, str]
 """Status, reason and message of a condition."""
@@ -80,6 +89,7 @@ class NodeMachine:
     images: Sequence[ContainerImage] | None = None
     handlers: Sequence[NodeRuntimeHandler] = ()
     features: NodeFeatures | None = None
+    declared_features: Sequence[str] = ()
     volumes_in_use: Sequence[str] | None = None
 
 
@@ -116,7 +126,7 @@ def node_status(node: Node, machine: NodeMachine, now: float) -> NodeStatus:
         volumesInUse=old.volumesInUse if machine.volumes_in_use is None else list(machine.volumes_in_use),
         volumesAttached=old.volumesAttached,
         runtimeHandlers=list(machine.handlers) or old.runtimeHandlers,
-        declaredFeatures=list(DECLARED),
+        declaredFeatures=list(machine.declared_features),
         features=machine.features or old.features,
     )
 

@@ -8,6 +8,7 @@ from sampan.api.semantics.pods import is_sidecar, sidecars_of
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodCondition
 from sampan.api.values import times
 from sampan.kubelet.pod_actions import restarts
+from sampan.runtimes.contract import PodReport
 
 READY_TO_START, INITIALIZED, READY = "PodReadyToStartContainers", "Initialized", "Ready"
 CONTAINERS_READY, SCHEDULED = "ContainersReady", "PodScheduled"
@@ -21,6 +22,7 @@ TEMPORARY_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
 """Condition types that the kubelet sets temporarily and removes again."""
 
 NOT_READY, NOT_INITIALIZED, GATES_NOT_READY = "ContainersNotReady", "ContainersNotInitialized", "ReadinessGatesNotReady"
+SANDBOX_NOT_READY = "PodSandboxNotReady"
 COMPLETED, POD_FAILED, UNKNOWN = "PodCompleted", "PodFailed", "UnknownContainerStatuses"
 TRUE, FALSE = "True", "False"
 
@@ -29,16 +31,22 @@ ConditionValue = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
-def generate_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: bool) -> dict[str, ConditionValue]:
+def generate_conditions(pod: Pod, statuses: Statuses, phase: str, report: PodReport) -> dict[str, ConditionValue]:
     """Return the conditions that the kubelet sets on every pod, by type."""
     containers = generate_containers_ready_condition(pod, statuses, phase)
     return {
-        READY_TO_START: (TRUE if has_sandbox else FALSE, "", ""),
+        READY_TO_START: generate_ready_to_start_condition(report),
         INITIALIZED: generate_initialized_condition(pod, statuses, phase),
         READY: generate_ready_condition(pod, containers),
         CONTAINERS_READY: containers,
         SCHEDULED: (TRUE, "", ""),
     }
+
+
+def generate_ready_to_start_condition(report: PodReport) -> ConditionValue:
+    if report.is_sandbox_ready:
+        return TRUE, "", ""
+    return FALSE, SANDBOX_NOT_READY, "pod sandbox is not ready" if report.sandboxes else "no pod sandbox exists"
 
 
 def generate_containers_ready_condition(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:

@@ -43,7 +43,8 @@ class PodEvents:
 
     def record_node_event(self, node: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
         if self._recorder is not None:
-            reference = ObjectReference(kind="Node", name=node.name, uid=node.name, apiVersion="")
+            uid = node.api_node.metadata.uid
+            reference = ObjectReference(kind="Node", name=node.name, uid=uid, apiVersion="v1")
             self._recorder.event(reference, type, reason, message, host=node.name)
 
     def record_node_status(self, node: NodeRecord, reason: str) -> None:

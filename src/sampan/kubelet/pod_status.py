@@ -157,9 +157,7 @@ def _set_addresses(status: PodStatus, pod: Pod, inputs: StatusInputs) -> None:
 def _set_conditions(
     status: PodStatus, pod: Pod, inputs: StatusInputs, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
-    own_conditions = pod_conditions.generate_conditions(
-        pod, statuses, status.phase, has_sandbox=inputs.report.is_sandbox_ready
-    )
+    own_conditions = pod_conditions.generate_conditions(pod, statuses, status.phase, inputs.report)
     if inputs.failure is not None and inputs.failure.disruption:
         own_conditions["DisruptionTarget"] = ("True", "TerminationByKubelet", inputs.failure.disruption)
     if may_restart_all(pod.spec):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sampan.api.values.quantity import parse
 from sampan.kubelet.agent import machine
 from sampan.kubelet.agent.machine import allocatable, capacity, find_machine_addresses, read_facts, threshold_value
 
@@ -18,6 +19,8 @@ def test_machine_facts_and_capacity(tmp_path: Path) -> None:
     amounts = capacity(facts, max_pods=110)
     assert amounts["cpu"] == str(os.cpu_count())
     assert amounts["pods"] == "110"
+    assert parse(amounts["ephemeral-storage"]).value() == facts.disk_bytes
+    assert not amounts["ephemeral-storage"].endswith("i")
     assert capacity(facts, max_pods=110, pods_per_core=1)["pods"] == str(min(110, facts.cores))
 
 

@@ -334,6 +334,16 @@ def test_logs_endpoint_serves_only_files_of_the_log_directory(tmp_path: Path) ->
     _run_on_node(tmp_path / "node", test, ServerSettings(node_logs=logs))
 
 
+def test_reading_endpoints_refuse_other_methods(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        for path in ("/pods", "/logs/", "/containerLogs/a/b/c", "/runningpods/", "/stats/summary", "/debug/pprof/"):
+            for method in ("POST", "HEAD"):
+                async with session.request(method, url + path) as response:
+                    assert (response.status, response.headers["Allow"]) == (405, "GET"), (method, path)
+
+    _run_on_node(tmp_path, test, ServerSettings(node_logs=tmp_path))
+
+
 def test_debugging_endpoints_respond_405_when_disabled(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         for path in ("/run/a/b/c", "/exec/a/b/c", "/logs/", "/runningpods/", "/containerLogs/a/b/c", "/debug/pprof/"):

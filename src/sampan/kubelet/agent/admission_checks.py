@@ -31,6 +31,8 @@ _SAFE_SYSCTLS = (
     "net.ipv4.tcp_keepalive_probes",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_notsent_lowat",
 )
 ALL_SOURCES = "*"
 BLOCKED, SYSCTL_FORBIDDEN, APPARMOR = "Blocked", "SysctlForbidden", "AppArmor"

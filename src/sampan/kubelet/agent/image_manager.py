@@ -112,6 +112,8 @@ class ImageManager:
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"
             self._events.record_pull_failed(node, pod, container, failure.message)
+            if missing := await self._find_missing_secrets(pod):
+                self._events.record_missing_pull_secrets(node, pod, missing)
             raise
         now = self._clock.monotonic()
         self._events.record_pull_done(node, pod, container, image.size, took_s=now - turn, waited_s=turn - began)
@@ -170,14 +172,10 @@ class ImageManager:
         used = [secret for secret in own if by is not None and secret.credentialHash == _digest(by)][:1]
         await asyncio.to_thread(self._pulled.add_pull, image.id, name, used, self._clock.now())
 
-    async def check_pull_secrets(self, record: PodRecord) -> list[str]:
-        """Return the names of the pod's image pull secrets that exist. A missing one produces an event."""
-        pod = record.pod
+    async def _find_missing_secrets(self, pod: Pod) -> list[str]:
+        """Return the names of the pod's image pull secrets that do not exist."""
         names = [reference.name for reference in pod.spec.imagePullSecrets if reference.name]
-        available = [name for name in names if await self._secret(pod, name) is not None]
-        if missing := [name for name in names if name not in available]:
-            self._events.record_missing_pull_secrets(record.node, pod, missing)
-        return available
+        return [name for name in names if await self._secret(pod, name) is None]
 
     async def _keyrings(self, pod: Pod) -> list[SecretKeyring]:
         """Return the credentials of the pod's image pull secrets that exist and can be parsed."""

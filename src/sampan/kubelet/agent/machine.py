@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sampan.api.kubernetes_version import GIT_VERSION
 from sampan.api.types.core_v1 import NodeSystemInfo
-from sampan.api.values.quantity import parse
+from sampan.api.values.quantity import Format, Quantity, parse
 from sampan.kubelet.node_status import ARCH, OS
 
 _ELSEWHERE = ("192.0.2.1", "2001:db8::1")
@@ -100,7 +100,7 @@ def capacity(facts: MachineFacts, *, max_pods: int, pods_per_core: int = 0) -> d
     pods = min(max_pods, pods_per_core * facts.cores) if pods_per_core else max_pods
     return {
         "cpu": str(facts.cores),
-        "ephemeral-storage": f"{facts.disk_bytes // 1024}Ki",
+        "ephemeral-storage": str(Quantity(facts.disk_bytes, format=Format.DECIMAL_SI)),
         **{f"hugepages-{size}": str(amount) for size, amount in sorted(facts.huge_pages.items())},
         "memory": f"{facts.memory_bytes // 1024}Ki",
         "pods": str(pods),

@@ -170,10 +170,6 @@ class RealPodLifecycle:
         parts.objects.follow(pod)
         with parts.trace.step(pod, "mount volumes", " ".join(volume.name for volume in pod.spec.volumes)):
             await self._mount_volumes(record)
-        if pod.spec.imagePullSecrets:
-            with parts.trace.step(pod, "read image pull secrets") as step:
-                secrets = await self._run_unless_terminating(record, parts.images.check_pull_secrets(record))
-                step.outcome = " ".join(secrets)
         await self._run_unless_terminating(record, self._prepare_claims(pod))
 
     async def _mount_volumes(self, record: PodRecord) -> None:

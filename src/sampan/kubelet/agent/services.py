@@ -16,7 +16,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_status_updater import desired_node
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.metrics import KubeletMetrics, MeasuredRuntime
-from sampan.kubelet.node_status import NodeMachine
+from sampan.kubelet.node_status import NodeMachine, declared_features
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord, PodQueue, Records
@@ -116,6 +116,7 @@ def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runti
         runtime=version,
         port=config.port,
         info=msgspec.structs.replace(facts.info, containerRuntimeVersion=version),
+        declared_features=declared_features(config.kubelet.feature_gates),
     )
 
 

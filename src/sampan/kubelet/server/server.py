@@ -26,7 +26,7 @@ from sampan.runtimes.contract import RUNNING
 log = logging.getLogger(__name__)
 
 _DEBUGGING = ("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug")
-_READERS = ("GET", "HEAD")
+_GET_ONLY = ("pods", "stats", "spec")
 _SLIS = "slis"
 
 
@@ -53,7 +53,7 @@ class KubeletServer:
                 await self._auth.check(request)
             return await self._dispatch(request)
         except ErrorResponse as refusal:
-            return HttpResponse(status=refusal.code, text=refusal.text)
+            return HttpResponse(status=refusal.code, text=refusal.text, headers=refusal.headers)
         except ConnectionError:
             log.debug("%s %s: the client closed the connection", request.method, request.path)
             return HttpResponse(status=500)
@@ -79,8 +79,7 @@ class KubeletServer:
         if request.method == "DELETE" and first == "metrics" and remainder == _SLIS:
             self._view.health_metrics.reset()
             return HttpResponse(text=RESET_TEXT)
-        if request.method not in _READERS:
-            raise ErrorResponse(405, "405: Method Not Allowed")
+        _check_method(request, "GET" if first in _GET_ONLY else "GET, HEAD")
         return await self._read(first, remainder.rstrip("/"), request)
 
     async def _read(self, first: str, remainder: str, request: HttpRequest) -> StreamResponse | None:
@@ -108,8 +107,7 @@ class KubeletServer:
             return await streaming.handle_port_forward(view, request, segments)
         if first == "run" and len(segments) in (3, 4) and request.method == "POST":
             return await streaming.handle_run(view, request, segments)
-        if request.method not in _READERS:
-            raise ErrorResponse(405, "405: Method Not Allowed")
+        _check_method(request, "GET")
         if first == "containerLogs":
             return await self._container_log(segments, request)
         if first == "runningpods":
@@ -148,6 +146,12 @@ class KubeletServer:
         finally:
             await pieces.aclose()
         return response
+
+
+def _check_method(request: HttpRequest, methods: str) -> None:
+    """Raise ErrorResponse unless the method of the request is one of the methods, separated by commas."""
+    if request.method not in methods.split(", "):
+        raise ErrorResponse(405, "405: Method Not Allowed", headers={"Allow": methods})
 
 
 def pod_list(pods: Any) -> HttpResponse:

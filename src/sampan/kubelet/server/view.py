@@ -59,9 +59,9 @@ class ServerSettings:
 class ErrorResponse(Exception):
     """An error response with the status code and text of the Kubernetes kubelet."""
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
-        self.code, self.text = code, text
+        self.code, self.text, self.headers = code, text, headers or {}
 
 
 def pod_of(view: KubeletView, namespace: str, name: str, uid: str = "") -> Pod:

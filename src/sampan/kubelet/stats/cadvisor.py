@@ -87,7 +87,7 @@ def _info(
     seconds = usage.cpu_s or 0.0
     stats: dict[str, Any] = {
         "timestamp": times.format_time(time),
-        "cpu": {"usage": {"total": int(seconds * _NANO), "user": 0, "system": 0}, "load_average": 0},
+        "cpu": {"usage": {"total": int(seconds * _NANO), "user": 0, "system": 0}},
         "cpu_inst": {"usage": {"total": int(usage.cpu_cores * _NANO)}},
         "memory": {"usage": usage.memory_bytes, "working_set": usage.memory_bytes, "rss": usage.memory_rss_bytes or 0},
         "processes": {"process_count": usage.processes or 0},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Pod
+from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.agent.eviction.rules import has_storage_limit, storage_excess
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import ContainerUsage
@@ -59,6 +59,15 @@ def test_storage_excess_message(
     pod: Pod, usages: list[ContainerUsage], volumes: list[VolumeUsage], message: str | None
 ) -> None:
     assert storage_excess(pod, usages, volumes) == message
+
+
+def test_the_limit_of_a_sidecar_counts() -> None:
+    limits = {"limits": {"ephemeral-storage": "1Ki"}}
+    sidecar = {"name": "s", "image": "i", "restartPolicy": "Always", "resources": limits}
+    whole = pod("10Ki")
+    whole.spec.initContainers = [json.from_value(sidecar, Container)]
+    text = 'Container s exceeded its local ephemeral storage limit "1Ki". '
+    assert storage_excess(whole, [usage("s", 2)], []) == text
 
 
 def test_has_storage_limit() -> None:

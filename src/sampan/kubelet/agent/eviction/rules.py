@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pod_resources import BEST_EFFORT, effective_limits, effective_requests, qos_class
-from sampan.api.semantics.pods import init_and_main_containers
+from sampan.api.semantics.pods import init_and_main_containers, sidecars_of
 from sampan.api.semantics.taints import MEMORY_PRESSURE as MEMORY_PRESSURE_TAINT
 from sampan.api.semantics.taints import NO_SCHEDULE, is_tolerated
 from sampan.api.types.core_v1 import Pod, Taint, Volume
@@ -239,7 +239,8 @@ def storage_excess(pod: Pod, usages: Sequence[ContainerUsage], volumes: Sequence
     total = sum(item.used_bytes for item in counted_volumes(pod, volumes))
     if total + sum(_written_bytes(item) for item in usages) > limit.value():
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
-    own = {item.name: item.resources.limits.get(STORAGE) for item in pod.spec.containers or ()}
+    containers = (*sidecars_of(pod.spec), *(pod.spec.containers or ()))
+    own = {item.name: item.resources.limits.get(STORAGE) for item in containers}
     for usage in usages:
         maximum = own.get(usage.name)
         if maximum is not None and _written_bytes(usage) > parse(maximum).value() > 0:
