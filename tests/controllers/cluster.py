@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.flowcontrol_v1 import FlowSchema
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -190,16 +191,20 @@ class Binder:
             )
 
 
-_new_clusters: dict[frozenset[tuple[str, bool]], MemoryContent] = {}
+_new_clusters: dict[tuple[Any, ...], MemoryContent] = {}
 """The objects that a server creates in an empty store, by runtime configuration. They take more than half of the CPU
 time of a start, so that they are created only once."""
 
 
 @asynccontextmanager
-async def cluster(runtime_config: Mapping[str, bool] | None = None) -> AsyncIterator[Cluster]:
-    runtime_config = runtime_config or {}
-    server_config = ServerConfig(secure_port=0, advertise_address="192.0.2.1", runtime_config=runtime_config)
-    key = frozenset(runtime_config.items())
+async def cluster(
+    runtime_config: Mapping[str, bool] | None = None, feature_gates: FeatureGates | None = None
+) -> AsyncIterator[Cluster]:
+    runtime_config, feature_gates = runtime_config or {}, feature_gates or FeatureGates()
+    server_config = ServerConfig(
+        secure_port=0, advertise_address="192.0.2.1", runtime_config=runtime_config, feature_gates=feature_gates
+    )
+    key = (frozenset(runtime_config.items()), frozenset(feature_gates.settings.items()), feature_gates.level)
     if key not in _new_clusters:
         _new_clusters[key] = await _content_of_a_new_cluster(server_config)
     server_config, clock, fleets = replace(server_config, has_system_objects=True), VirtualClock(), list[Fleet]()

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources.resource import Resource
 from sampan.api.semantics.conditions import find_condition, is_true
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
@@ -16,13 +17,23 @@ from sampan.api.types.meta_v1 import Condition, GroupResource, ObjectMeta
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationSpec
 from sampan.api.unstructured import Unstructured
 from sampan.controllers.manager import ControllerManager
-from sampan.controllers.storage_version_migration import FAILED, NAME, RUNNING, SUCCEEDED, is_next
+from sampan.controllers.storage_version_migration import (
+    FAILED,
+    NAME,
+    RUNNING,
+    SUCCEEDED,
+    MigratedObject,
+    MigrationProgress,
+    StorageVersionMigratorController,
+    is_next,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType
 from sampan.machinery.client.discovery import Discovery
 from tests.controllers.cluster import CONFIG, Cluster, cluster
 
 SERVED = {"storagemigration.k8s.io/v1beta1": True}
+GATES = FeatureGates({"StorageVersionMigrator": True})
 GROUP, PLURAL, KIND = "migrated.example.com", "widgets", "Widget"
 DEFINITION = f"{PLURAL}.{GROUP}"
 WIDGETS = Resource(group=GROUP, version="v1", kind=KIND, plural=PLURAL, singular="widget", namespaced=True)
@@ -52,7 +63,7 @@ def _migration(name: str = "m", resource: str = PLURAL, group: str = GROUP) -> S
 @asynccontextmanager
 async def _widget_cluster() -> AsyncIterator[tuple[Cluster, ControllerManager]]:
     """A cluster with the controller and some objects that are stored in v1, whose definition stores v2."""
-    async with cluster(SERVED) as here, here.running(NAME, config=_config()) as manager:
+    async with cluster(SERVED, GATES) as here, here.running(NAME, config=_config()) as manager:
         definitions = here.client.for_kind(CustomResourceDefinition)
         await definitions.create(_definition())
         await _settle(here)
@@ -66,7 +77,7 @@ async def _widget_cluster() -> AsyncIterator[tuple[Cluster, ControllerManager]]:
 
 
 def _config() -> Any:
-    return replace(CONFIG, serves_storage_migration=True)
+    return replace(CONFIG, serves_storage_migration=True, feature_gates=GATES)
 
 
 def _widget(value: dict[str, Any]) -> Unstructured:
@@ -88,7 +99,7 @@ async def _wait_until_finished(here: Cluster, name: str = "m") -> StorageVersion
         await here.clock.advance(1)
         migration = await here.client.for_kind(StorageVersionMigration).get(name)
         states = migration.status.conditions
-        if (is_true(states, SUCCEEDED) or is_true(states, FAILED)) and find_condition(states, RUNNING) is None:
+        if (is_true(states, SUCCEEDED) or is_true(states, FAILED)) and not is_true(states, RUNNING):
             return migration
     raise AssertionError(migration.status)
 
@@ -105,7 +116,13 @@ async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> Non
             await definitions.patch(DEFINITION, only_new, type=PatchType.MERGE)
         await migrations.create(_migration())
         finished = await _wait_until_finished(here)
-        assert is_true(finished.status.conditions, SUCCEEDED)
+        assert [
+            (condition.type, condition.status, condition.reason, condition.message)
+            for condition in finished.status.conditions
+        ] == [
+            (RUNNING, "False", "MigrationCompleted", "Migration completed"),
+            (SUCCEEDED, "True", "StorageVersionMigrationSucceeded", "Migration completed"),
+        ]
         assert int(finished.status.resourceVersion) > 0
         assert all(
             value.startswith(b'{"kind":"Widget","apiVersion":"%b/v2"' % GROUP.encode())
@@ -163,12 +180,78 @@ async def test_crd_changed_during_migration_keeps_its_stored_versions(monkeypatc
         assert (await definitions.get(DEFINITION)).status.storedVersions == ["v1", "v2"]
 
 
-async def test_migration_of_an_unknown_resource_fails() -> None:
+async def test_migration_of_an_unknown_resource_fails_after_a_minute() -> None:
     async with _widget_cluster() as (here, _):
-        await here.client.for_kind(StorageVersionMigration).create(_migration(resource="gadgets"))
-        await _settle(here)
-        (failed,) = (await here.client.for_kind(StorageVersionMigration).get("m")).status.conditions
+        migrations = here.client.for_kind(StorageVersionMigration)
+        await migrations.create(_migration(resource="gadgets"))
+        await here.clock.advance(50)
+        (running,) = (await migrations.get("m")).status.conditions
+        assert (running.type, running.message) == (RUNNING, "The migration is running")
+        await here.clock.advance(1000)
+        running, failed = (await migrations.get("m")).status.conditions
+        assert (running.status, running.reason) == ("False", "MigrationCompleted")
         assert (failed.type, failed.message) == (FAILED, "resource does not exist in discovery")
+
+
+async def test_migration_of_a_resource_without_the_verbs_fails() -> None:
+    async with _widget_cluster() as (here, _):
+        await here.client.for_kind(StorageVersionMigration).create(_migration(resource="componentstatuses", group=""))
+        failed = find_condition((await _wait_until_finished(here)).status.conditions, FAILED)
+        assert failed is not None
+        assert failed.message == (
+            'resource "/v1, Resource=componentstatuses" does not support discovery operations: [update patch list]'
+        )
+
+
+@pytest.mark.parametrize(
+    ("failure", "state", "message"),
+    [
+        (
+            errors.TooManyRequests("wait"),
+            RUNNING,
+            "The migration is running, 27/30 objects not yet migrated; transient error: wait",
+        ),
+        (errors.Forbidden("no"), FAILED, "27/30 not yet migrated. migration encountered unhandled error: no"),
+    ],
+)
+async def test_progress_is_reported(
+    failure: errors.ApiError, state: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite, rewritten = StorageVersionMigratorController._rewrite, list[str]()
+
+    async def fail_after_three(controller: Any, resource: Resource, obj: MigratedObject) -> None:
+        if len(rewritten) == 3:
+            rewritten.append("")
+            raise failure
+        rewritten.append(obj.name)
+        await rewrite(controller, resource, obj)
+
+    monkeypatch.setattr(StorageVersionMigratorController, "_rewrite", fail_after_three)
+    async with _widget_cluster() as (here, _):
+        migrations = here.client.for_kind(StorageVersionMigration)
+        reported: set[tuple[str, str]] = set()
+        await migrations.create(_migration())
+        async with migrations.watch() as events, asyncio.timeout(60):
+            async for batch in events:
+                for event in batch:
+                    if event.object is not None:
+                        reported |= {
+                            (condition.type, condition.message) for condition in event.object.status.conditions
+                        }
+                if (state, message) in reported:
+                    break
+
+
+@pytest.mark.parametrize(
+    ("total", "remaining", "message"),
+    [
+        (0, 0, "The migration is running"),
+        (3, 2, "The migration is running, 2/3 objects not yet migrated"),
+        (3, 0, "The migration is running, 3 objects verified migrated"),
+    ],
+)
+def test_message_of_progress(total: int, remaining: int, message: str) -> None:
+    assert MigrationProgress(total=total, remaining=remaining).message == message
 
 
 async def test_two_migrations_of_a_built_in_resource_succeed() -> None:

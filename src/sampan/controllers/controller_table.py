@@ -1,4 +1,4 @@
-"""The table of controllers: name, aliases, class, event source, and settings of the runner."""
+"""The table of controllers: name, aliases, feature gates, class, event source, and settings of the runner."""
 
 from sampan.controllers.descriptor import ControllerDescriptor
 from sampan.host.backoff import Backoff
@@ -33,6 +33,8 @@ CONTROLLERS = (
     ),
     ControllerDescriptor(
         name="storage-version-migrator-controller",
+        aliases=("svm",),
+        gates=("StorageVersionMigrator",),
         controller="sampan.controllers.storage_version_migration:make",
     ),
     ControllerDescriptor(
@@ -52,6 +54,7 @@ CONTROLLERS = (
     ),
     ControllerDescriptor(
         name="volumeattributesclass-protection-controller",
+        gates=("VolumeAttributesClass",),
         controller="sampan.controllers.storage.protection:ClassProtectionController",
     ),
     ControllerDescriptor(
@@ -69,6 +72,7 @@ CONTROLLERS = (
     ),
     ControllerDescriptor(
         name="taint-eviction-controller",
+        gates=("SeparateTaintEvictionController",),
         controller="sampan.controllers.nodes.taint_eviction:TaintEvictionController",
         runner=RunnerConfig(workers=8),
     ),
@@ -201,11 +205,13 @@ CONTROLLERS = (
     ),
     ControllerDescriptor(
         name="service-cidr-controller",
+        gates=("MultiCIDRServiceAllocator",),
         controller="sampan.controllers.services.cidrs:ServiceCidrController",
     ),
     ControllerDescriptor(
         name="service-lb-controller",
         aliases=("service",),
+        is_in_cloud_manager=True,
         controller="sampan.controllers.services.load_balancers:make",
         event_source="service-controller",
         runner=RunnerConfig(workers=1, backoff=Backoff(first_s=5, max_s=300)),
@@ -213,12 +219,14 @@ CONTROLLERS = (
     ControllerDescriptor(
         name="node-route-controller",
         aliases=("route",),
+        is_in_cloud_manager=True,
         controller="sampan.controllers.nodes.routes:make",
         event_source="route_controller",
     ),
     ControllerDescriptor(
         name="cloud-node-lifecycle-controller",
         aliases=("cloud-node-lifecycle",),
+        is_in_cloud_manager=True,
         controller="sampan.controllers.nodes.cloud_node_lifecycle:make",
     ),
     ControllerDescriptor(
@@ -247,12 +255,15 @@ CONTROLLERS = (
     ),
     ControllerDescriptor(
         name="resourceclaim-controller",
+        aliases=("resource-claim-controller",),
+        gates=("DynamicResourceAllocation",),
         controller="sampan.controllers.devices.resource_claims:ResourceClaimController",
         event_source="resource_claim",
         runner=RunnerConfig(workers=10),
     ),
     ControllerDescriptor(
         name="device-taint-eviction-controller",
+        gates=("DynamicResourceAllocation", "DRADeviceTaints"),
         controller="sampan.controllers.devices.taint_eviction:DeviceTaintEvictionController",
         runner=RunnerConfig(workers=8),
     ),
@@ -261,4 +272,31 @@ CONTROLLERS = (
         aliases=("ttl",),
         controller="sampan.controllers.nodes.ttl:TtlController",
     ),
+    ControllerDescriptor(
+        name="storageversion-garbage-collector-controller",
+        aliases=("storage-version-gc",),
+        gates=("APIServerIdentity", "StorageVersionAPI"),
+    ),
+    ControllerDescriptor(
+        name="kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        gates=("ClusterTrustBundle",),
+    ),
+    ControllerDescriptor(
+        name="podcertificaterequest-cleaner-controller",
+        gates=("PodCertificateRequest",),
+    ),
+    ControllerDescriptor(
+        name="resourcepoolstatusrequest-controller",
+        gates=("DRAResourcePoolStatus",),
+    ),
+    ControllerDescriptor(
+        name="podgroup-protection-controller",
+        gates=("GenericWorkload",),
+    ),
+    ControllerDescriptor(
+        name="selinux-warning-controller",
+        is_on=False,
+    ),
 )
+KUBE_CONTROLLERS = tuple(row for row in CONTROLLERS if not row.is_in_cloud_manager)
+"""The controllers of kube-controller-manager."""

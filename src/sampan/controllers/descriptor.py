@@ -144,15 +144,24 @@ class ControllerDescriptor:
     aliases: Sequence[str] = ()
     is_on: bool = True
     """Whether `*` in --controllers includes this controller."""
-    controller: str
+    gates: Sequence[str] = ()
+    """The feature gates without which the controller does not run, even if it is enabled."""
+    is_in_cloud_manager: bool = False
+    """Whether the controller belongs to a cloud-controller-manager; kube-controller-manager does not know its name."""
+    controller: str = ""
     """`module:name` of the class of the controller, or of a function that takes a ControllerContext and returns the
     controller, or None if the configuration leaves the controller nothing to do. Imported only if the controller is
-    enabled."""
+    enabled. Empty if Sampan does not implement the controller."""
     event_source: str = ""
     """The component that events of the controller name as their source, if it is not the name of the controller."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
 
+    def has_gates(self, gates: FeatureGates) -> bool:
+        return all(map(gates.is_enabled, self.gates))
+
     def build(self, context: ControllerContext) -> Controller | None:
+        if not self.controller or not self.has_gates(context.config.feature_gates):
+            return None
         module, _, attribute = self.controller.partition(":")
         factory = getattr(import_module(module), attribute)
         controller: Controller | None = context.build(factory) if isinstance(factory, type) else factory(context)

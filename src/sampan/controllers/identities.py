@@ -17,6 +17,9 @@ _ACCOUNTS: Final = {
     "endpointslice-mirroring-controller": "endpointslicemirroring-controller",
     "garbage-collector-controller": "generic-garbage-collector",
     "horizontal-pod-autoscaler-controller": "horizontal-pod-autoscaler",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller": (
+        "kube-apiserver-serving-clustertrustbundle-publisher"
+    ),
     "legacy-serviceaccount-token-cleaner-controller": "legacy-service-account-token-cleaner",
     "node-ipam-controller": "node-controller",
     "node-lifecycle-controller": "node-controller",
@@ -27,12 +30,14 @@ _ACCOUNTS: Final = {
     "persistentvolume-protection-controller": "pv-protection-controller",
     "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
     "pod-garbage-collector-controller": "pod-garbage-collector",
+    "podcertificaterequest-cleaner-controller": "podcertificaterequestcleaner",
     "replicationcontroller-controller": "replication-controller",
     "resourceclaim-controller": "resource-claim-controller",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
     "service-cidr-controller": "service-cidrs-controller",
     "service-lb-controller": "service-controller",
     "serviceaccount-controller": "service-account-controller",
+    "storageversion-garbage-collector-controller": "storage-version-garbage-collector",
     "taint-eviction-controller": "node-controller",
     "token-cleaner-controller": "token-cleaner",
 }

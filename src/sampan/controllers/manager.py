@@ -121,7 +121,12 @@ class ControllerManager:
 def select_controllers(words: Sequence[str], table: Sequence[ControllerDescriptor] = CONTROLLERS) -> list[str]:
     """Return the controllers enabled by the values of --controllers.
 
-    Raise UnknownController if a value names no controller.
+    Raise UnknownController if a value names no controller, or enables one that only Sampan lacks. A controller whose
+    feature gates are off does not run with Kubernetes either.
     """
     defaults = {row.name: row.is_on for row in table}
-    return resolve_enabled_names(words, defaults, {alias: row.name for row in table for alias in row.aliases})
+    names = resolve_enabled_names(words, defaults, {alias: row.name for row in table for alias in row.aliases})
+    for row in table:
+        if row.name in names and not row.controller and not row.gates:
+            raise UnknownController(f'"{row.name}" is not implemented in Sampan')
+    return names

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import msgspec
 
+from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import GroupVersionKind, Resource
-from sampan.api.semantics.conditions import find_condition, is_true, without_condition
+from sampan.api.semantics.conditions import find_condition, is_true, with_condition, without_condition
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionCondition
 from sampan.api.types.meta_v1 import Condition, GroupResource
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration
@@ -23,7 +24,7 @@ from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
+from sampan.machinery.client import Client, ConnectionFailed, PatchType, WriteParameters, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.control_loop.controller import RetryLater, Watch
 from sampan.machinery.copies import copy_of
@@ -36,10 +37,46 @@ RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 STORAGE_MIGRATING = "StorageMigrating"
 """The condition of a CustomResourceDefinition whose objects are migrated."""
 _REASONS = {
-    RUNNING: ("MigrationRunning", "The migration is running"),
-    SUCCEEDED: ("StorageVersionMigrationSucceeded", ""),
-    FAILED: ("StorageVersionMigrationFailed", ""),
+    RUNNING: "MigrationRunning",
+    SUCCEEDED: "StorageVersionMigrationSucceeded",
+    FAILED: "StorageVersionMigrationFailed",
 }
+_COMPLETED = "Migration completed"
+_VERBS = ("update", "patch", "list")
+"""The verbs that a resource needs to be migrated."""
+_DISCOVERY_S = 60.0
+"""The age in seconds up to which a migration waits for its resource to be served."""
+_RETRIABLE = (
+    errors.ServerTimeout,
+    errors.TooManyRequests,
+    errors.ServiceUnavailable,
+    errors.InternalError,
+    errors.Timeout,
+    errors.Expired,
+    ConnectionFailed,
+)
+
+
+class MigratedObject(NamedTuple):
+    name: str
+    namespace: str
+    version: str
+    """The resource version that the object had when it was listed."""
+
+
+@dataclass(slots=True)
+class MigrationProgress:
+    total: int
+    remaining: int
+    """The number of objects that may still be stored in an old version."""
+
+    @property
+    def message(self) -> str:
+        if not self.total:
+            return "The migration is running"
+        if self.remaining:
+            return f"The migration is running, {self.remaining}/{self.total} objects not yet migrated"
+        return f"The migration is running, {self.total} objects verified migrated"
 
 
 def is_finished(migration: StorageVersionMigration) -> bool:
@@ -79,46 +116,82 @@ class StorageVersionMigratorController:
         migration = self._known.get(key)
         if migration is None:
             return
-        running = find_condition(migration.status.conditions, RUNNING)
+        is_running = is_true(migration.status.conditions, RUNNING)
         if is_finished(migration):
-            if running is not None:
+            if is_running:
                 await self._clean_up(migration)
-            return
-        if running is None or running.status != "True":
-            if is_next(migration, self._known.list()):
-                await self._start(migration)
-            return
-        await self._migrate(migration)
+        elif is_running:
+            await self._migrate(copy_of(migration))
+        elif is_next(migration, self._known.list()):
+            await self._start(migration)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
     async def _start(self, migration: StorageVersionMigration) -> None:
         """Record that the migration is running, and at which resource version it has started."""
-        resource = await self._find_served_resource(migration.spec.resource)
-        if resource is None:
-            await self._write(migration, FAILED, message="resource does not exist in discovery")
-            return
-        page = await self._client.metadata(resource).list(limit=1)
+        changed = copy_of(migration)
         await self._mark_definition(migration)
-        await self._write(migration, RUNNING, resource_version=page.resource_version)
+        resource = await self._find_served_resource(migration.spec.resource)
+        if resource is not None and set(_VERBS) <= set(resource.verbs):
+            page = await self._client.metadata(resource).list(limit=1)
+            changed.status.resourceVersion = page.resource_version
+        self._set_condition(changed, RUNNING, "The migration is running")
+        await self._update(changed)
 
     async def _migrate(self, migration: StorageVersionMigration) -> None:
+        """Rewrite the objects, and write the outcome to the status. `migration` is changed in place."""
         resource = await self._find_served_resource(migration.spec.resource)
         if resource is None:
-            await self._write(migration, FAILED, message="resource not found")
+            created = migration.metadata.creationTimestamp
+            if created and self._clock.now() < times.parse_time(created) + _DISCOVERY_S:
+                raise RetryLater("the resource is not served yet")
+            await self._fail(migration, "resource does not exist in discovery")
+            return
+        if not set(_VERBS) <= set(resource.verbs):
+            name = gotext.quote(f"{resource.group}/{resource.version}, Resource={resource.plural}")
+            await self._fail(migration, f"resource {name} does not support discovery operations: [{' '.join(_VERBS)}]")
+            return
+        if not migration.status.resourceVersion:
+            page = await self._client.metadata(resource).list(limit=1)
+            migration.status.resourceVersion = page.resource_version
+            await self._update(migration)
             return
         await self._require_storage_version(resource)
+        await self._rewrite_all(migration, resource)
+
+    async def _rewrite_all(self, migration: StorageVersionMigration, resource: Resource) -> None:
+        progress = MigrationProgress(total=0, remaining=0)
         try:
-            async for page in self._client.metadata(resource).pages():
-                for obj in page.items:
-                    await self._rewrite(resource, obj)
-        except (errors.TooManyRequests, errors.Expired) as error:
+            candidates, progress.total = await self._list_candidates(resource, int(migration.status.resourceVersion))
+            progress.remaining = len(candidates)
+            for obj in candidates:
+                await self._rewrite(resource, obj)
+                progress.remaining -= 1
+        except _RETRIABLE as error:
+            text = f"{progress.message}; transient error: {error}"
+            if self._set_condition(migration, RUNNING, text):
+                await self._update(migration)
             raise RetryLater(f"migration {migration.metadata.name} starts again: {error}") from error
         except errors.ApiError as error:
             log.warning("storage version migration %s has failed: %s", migration.metadata.name, error)
-            await self._write(migration, FAILED, message="migration encountered unhandled error")
+            self._set_condition(migration, RUNNING, progress.message)
+            count = f"{progress.remaining}/{progress.total} not yet migrated"
+            await self._fail(migration, f"{count}. migration encountered unhandled error: {error}")
             return
-        await self._write(migration, SUCCEEDED)
+        self._set_condition(migration, RUNNING, progress.message)
+        self._set_condition(migration, SUCCEEDED, _COMPLETED)
+        await self._update(migration)
+
+    async def _list_candidates(self, resource: Resource, version: int) -> tuple[list[MigratedObject], int]:
+        """Return the objects that were not written since the migration started, and the number of all objects."""
+        candidates, total = [], 0
+        async for page in self._client.metadata(resource).pages():
+            total += len(page.items)
+            for obj in page.items:
+                meta = obj.metadata
+                if int(meta.resourceVersion) <= version:
+                    candidates.append(MigratedObject(meta.name, meta.namespace, meta.resourceVersion))
+        return candidates, total
 
     async def _require_storage_version(self, resource: Resource) -> None:
         """Raise RetryLater if the API server does not store a custom resource in the version that its definition names.
@@ -138,25 +211,32 @@ class StorageVersionMigratorController:
         if actual != expected:
             raise RetryLater(f"{resource.qualified} is not stored in version {version} yet")
 
-    async def _rewrite(self, resource: Resource, obj: Any) -> None:
-        """Apply an empty configuration, which makes the API server store the object again if it is stored in another
-        version. With UID and resource version, an object that was changed, deleted or created again in the meantime is
-        a conflict: it needs no migration."""
-        meta = obj.metadata
-        identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
-        value = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": identity}
+    async def _rewrite(self, resource: Resource, obj: MigratedObject) -> None:
+        """Send a patch that changes nothing, which makes the API server store the object again if it is stored in
+        another version. With the resource version, an object that was changed, or deleted and created again, in the
+        meantime is a conflict: it needs no migration."""
+        metadata = {"resourceVersion": obj.version}
+        value = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         try:
             await self._client.metadata(resource).patch(
-                meta.name, value, meta.namespace, type=PatchType.APPLY, options=WriteParameters(field_manager=NAME)
+                obj.name, value, obj.namespace, type=PatchType.MERGE, options=_OPTIONS
             )
         except (errors.Conflict, errors.NotFound) as error:
-            log.debug("%s %s/%s needs no migration: %s", resource.plural, meta.namespace, meta.name, error)
+            log.debug("%s %s/%s needs no migration: %s", resource.plural, obj.namespace, obj.name, error)
 
     async def _clean_up(self, migration: StorageVersionMigration) -> None:
-        """Update the definition of a migrated custom resource, then remove the condition Running."""
+        """Update the definition of a migrated custom resource, then set the condition Running to False."""
         await self._release_definition(migration)
         changed = copy_of(migration)
-        changed.status.conditions = without_condition(migration.status.conditions, RUNNING)
+        condition = Condition(
+            type=RUNNING,
+            status="False",
+            observedGeneration=migration.metadata.generation,
+            lastTransitionTime=self._format_now(),
+            reason="MigrationCompleted",
+            message=_COMPLETED,
+        )
+        changed.status.conditions = with_condition(migration.status.conditions, condition)
         await self._update(changed)
 
     # -- definitions -------------------------------------------------------------------------------------------------
@@ -174,7 +254,7 @@ class StorageVersionMigratorController:
         if definition is None:
             return
         if not is_true(migration.status.conditions, SUCCEEDED):
-            await self._write_definition(definition, "True", "MigrationFailed", "The migration has failed")
+            await self._write_definition(definition, "False", "MigrationFailed", "The migration has failed")
             return
         marked = find_condition(definition.status.conditions or (), STORAGE_MIGRATING)
         if marked is None or marked.observedGeneration != definition.metadata.generation:
@@ -222,22 +302,18 @@ class StorageVersionMigratorController:
 
     # -- status ------------------------------------------------------------------------------------------------------
 
-    async def _write(
-        self, migration: StorageVersionMigration, state: str, *, message: str = "", resource_version: str = ""
-    ) -> None:
-        """Add the condition of a state. A finished migration is not running."""
-        changed = copy_of(migration)
-        status = changed.status
-        running = find_condition(status.conditions, RUNNING)
-        if running is not None:
-            running.status, running.lastTransitionTime = "False", self._format_now()
-        reason, text = _REASONS[state]
+    async def _fail(self, migration: StorageVersionMigration, message: str) -> None:
+        self._set_condition(migration, FAILED, message)
+        await self._update(migration)
+
+    def _set_condition(self, migration: StorageVersionMigration, state: str, message: str) -> bool:
+        """Set the condition of a state to True. Return whether that changed anything."""
+        before = migration.status.conditions
         condition = Condition(
-            type=state, status="True", lastTransitionTime=self._format_now(), reason=reason, message=message or text
+            type=state, status="True", lastTransitionTime=self._format_now(), reason=_REASONS[state], message=message
         )
-        status.conditions = [*without_condition(status.conditions, state), condition]
-        status.resourceVersion = status.resourceVersion or resource_version
-        await self._update(changed)
+        migration.status.conditions = with_condition(before, condition)
+        return migration.status.conditions != before
 
     async def _update(self, migration: StorageVersionMigration) -> None:
         try:

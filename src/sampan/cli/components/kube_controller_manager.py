@@ -46,7 +46,8 @@ _RETRY_S = 10.0
     default="*",
     show_default=True,
     metavar="LIST",
-    help="Controllers to run: * for all, NAME to enable one, -NAME to disable one.",
+    help="Controllers to run: * for all that are on by default, NAME to enable one, -NAME to disable one. "
+    "Those of a cloud provider run in a cloud-controller-manager.",
 )
 @click.option(
     "--use-service-account-credentials",
@@ -59,21 +60,27 @@ _RETRY_S = 10.0
 def command(**options: Any) -> None:
     """Run the Kubernetes controllers."""
     set_up_logs(options["verbosity"])
-    names = parsers.controllers("--controllers", options["controllers"])
+    names = parsers.controllers("--controllers", options["controllers"], has_cloud=False)
     config = dataclasses.replace(controller_config(options), **node_controller_settings(options))
 
     async def work(component: Component) -> None:
+        from sampan.controllers.controller_table import KUBE_CONTROLLERS
         from sampan.controllers.manager import select_controllers
 
-        own = select_controllers(names) if options["use_service_account_credentials"] else ()
+        enabled = select_controllers(names, KUBE_CONTROLLERS) if options["use_service_account_credentials"] else ()
+        gates = config.feature_gates
+        own = [row.name for row in KUBE_CONTROLLERS if row.name in enabled and row.has_gates(gates)]
         async with ControllerAccounts(component=component, controllers=own) as accounts:
             await _manage(component, accounts.client_for)
 
     async def _manage(component: Component, client_for: Callable[[str], Client]) -> None:
+        from sampan.controllers.controller_table import KUBE_CONTROLLERS
         from sampan.controllers.manager import ControllerManager
         from sampan.machinery.control_loop.controller import export_controllers
 
-        manager = ControllerManager(client_for=client_for, clock=component.clock, names=names, config=config)
+        manager = ControllerManager(
+            client_for=client_for, clock=component.clock, names=names, config=config, table=KUBE_CONTROLLERS
+        )
         component.checks["healthz"] = [HealthCheck(runner.controller.name, PING.probe) for runner in manager.runners]
         export_controllers(component.metrics, lambda: manager.runners)
         await manager.run()

@@ -44,13 +44,15 @@ def names(flag: str, text: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
-def controllers(flag: str, text: str) -> tuple[str, ...]:
-    """Parse a list of controllers as in --controllers. Raise CliError for an unknown one."""
+def controllers(flag: str, text: str, *, has_cloud: bool = True) -> tuple[str, ...]:
+    """Parse a list of controllers as in --controllers. Raise CliError for an unknown one. Without `has_cloud`, those of
+    a cloud-controller-manager are unknown."""
+    from sampan.controllers.controller_table import CONTROLLERS, KUBE_CONTROLLERS
     from sampan.controllers.manager import UnknownController, select_controllers
 
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     try:
-        select_controllers(words)
+        select_controllers(words, CONTROLLERS if has_cloud else KUBE_CONTROLLERS)
     except UnknownController as error:
         raise CliError(f"{flag}: {error}") from None
     return words

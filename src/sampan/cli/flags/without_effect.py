@@ -63,15 +63,15 @@ _CONTROLLER_MANAGER = frozenset(
         "concurrent-daemonset-syncs", "concurrent-deployment-syncs", "concurrent-endpoint-syncs",
         "concurrent-ephemeralvolume-syncs", "concurrent-gc-syncs", "concurrent-horizontal-pod-autoscaler-syncs",
         "concurrent-job-syncs", "concurrent-namespace-syncs", "concurrent-rc-syncs", "concurrent-replicaset-syncs",
-        "concurrent-device-taint-eviction-syncs", "concurrent-node-syncs", "concurrent-resource-quota-syncs",
+        "concurrent-device-taint-eviction-syncs", "concurrent-disruption-syncs", "concurrent-resource-quota-syncs",
         "concurrent-resourceclaim-syncs", "controller-shutdown-timeout", "flex-volume-plugin-dir",
-        "concurrent-service-endpoint-syncs", "concurrent-service-syncs",
+        "concurrent-service-endpoint-syncs",
         "concurrent-serviceaccount-token-syncs", "concurrent-statefulset-syncs",
         "concurrent-ttl-after-finished-syncs", "concurrent-validating-admission-policy-status-syncs",
         "controller-start-interval", "enable-dynamic-provisioning", "enable-garbage-collector",
         "leader-elect-resource-lock", "min-resync-period", "mirroring-concurrent-service-endpoint-syncs",
         "mirroring-endpointslice-updates-batch-period", "namespace-sync-period", "node-sync-period",
-        "pod-eviction-timeout", "pvclaimbinder-sync-period", "resource-quota-sync-period",
+        "pvclaimbinder-sync-period", "resource-quota-sync-period",
     )
 )
 _SCHEDULER = frozenset(("feature-gates", "leader-elect-resource-lock", "pod-max-in-unschedulable-pods-duration"))

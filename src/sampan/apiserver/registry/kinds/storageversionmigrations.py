@@ -19,7 +19,7 @@ from sampan.apiserver.registry.validation import (
     validate_non_negative,
 )
 
-RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
+SUCCEEDED, FAILED = "Succeeded", "Failed"
 _CONDITIONS, _VERSION = "status.conditions", "status.resourceVersion"
 _MAX_INT64: Final = 2**63 - 1
 
@@ -43,7 +43,7 @@ class StorageVersionMigrationStatusStrategy(GenericStatusStrategy):
         yield from _validate_resource_version(status.resourceVersion)
         yield from validate_conditions(status.conditions, _CONDITIONS)
         if before.resourceVersion and before.resourceVersion != status.resourceVersion:
-            yield FieldError.invalid(_VERSION, status.resourceVersion, "cannot be updated")
+            yield FieldError.invalid(_VERSION, status.resourceVersion, "field is immutable")
         for text in _state_errors(status, before):
             yield FieldError.invalid(_CONDITIONS, encode_error_value(list(status.conditions)), text)
 
@@ -66,13 +66,9 @@ def _validate_resource_version(text: str) -> FieldErrors:
 
 def _state_errors(status: StorageVersionMigrationStatus, before: StorageVersionMigrationStatus) -> Iterable[str]:
     """Yield the errors of conditions that contradict each other or the conditions before the update."""
-    running, succeeded, failed = (is_true(status.conditions, name) for name in (RUNNING, SUCCEEDED, FAILED))
+    succeeded, failed = (is_true(status.conditions, name) for name in (SUCCEEDED, FAILED))
     if succeeded and failed:
         yield "Both success and failed conditions cannot be true at the same time"
-    if succeeded and running:
-        yield "Running condition cannot be true when success condition is true"
-    if failed and running:
-        yield "Running condition cannot be true when failed condition is true"
     if is_true(before.conditions, SUCCEEDED) and not succeeded:
         yield "Success condition cannot be set to false once it is true"
     if is_true(before.conditions, FAILED) and not failed:
