@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import (
     Affinity,
     Container,
@@ -268,9 +269,11 @@ class Situation:
         """The pods on nodes of the cluster, with their nodes."""
         return [(pod, node) for node in self.nodes for pod in self.pods_on(node)]
 
-    def simulation(self, *plugins: str, profile: ProfileConfig | None = None) -> Simulation:
+    def simulation(
+        self, *plugins: str, profile: ProfileConfig | None = None, feature_gates: FeatureGates | None = None
+    ) -> Simulation:
         """A simulation with these plugins, or else with the profile, or else with the default plugins."""
-        simulation = Simulation(profile=profile_with(*plugins) if plugins else profile)
+        simulation = Simulation(profile=profile_with(*plugins) if plugins else profile, feature_gates=feature_gates)
         for name, labels in self.namespaces.items():
             simulation.table.counts.set_namespace(name, labels)
         for pod in self.pods[::2]:

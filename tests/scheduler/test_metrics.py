@@ -42,6 +42,8 @@ def test_metrics_of_attempts_queues_and_plugins() -> None:
         assert value(text, f'{name}{{result="scheduled",profile="default-scheduler"}}') == SAMPLE_INTERVAL + 1
         assert value(text, f'{name}{{result="unschedulable",profile="default-scheduler"}}') == 1
         assert value(text, 'scheduler_pending_pods{queue="unschedulable"}') == 1
+        assert value(text, 'scheduler_queued_entities{queue="unschedulable",type="pod"}') == 1
+        assert value(text, 'scheduler_queued_entities{queue="unschedulable",type="podgroup"}') == 0
         assert value(text, 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}') == 1
         assert value(text, 'scheduler_cache_size{type="pods"}') == SAMPLE_INTERVAL + 1
         assert value(text, "scheduler_pod_scheduling_attempts_count") == SAMPLE_INTERVAL + 1
@@ -96,6 +98,8 @@ STABLE_OR_BETA = {
     "permit_wait_duration_seconds",
     "unschedulable_pods",
     "plugin_evaluation_total",
+    "plugin_execution_duration_seconds",
+    "scheduling_algorithm_duration_seconds",
 }
 
 

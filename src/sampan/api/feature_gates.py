@@ -35,7 +35,9 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "PodCertificateRequest": "sampan.kubelet.volumes.plugins.pod_certificates",
     "StaleControllerConsistencyHPA": "sampan.controllers.autoscaling.controller",
     "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
+    "StorageCapacityScoring": "sampan.scheduler.plugins.volume_binding",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",
+    "VolumeLimitScaling": "sampan.scheduler.plugins.node_volume_limits",
     "WatchListCompression": "sampan.apiserver.http.watch_server",
 }
 """The gates that Sampan implements both on and off, each with the module that has its feature. All other gates can only

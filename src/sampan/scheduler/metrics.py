@@ -113,6 +113,12 @@ class SchedulerMetrics:
         )
         registry.function("scheduler_pending_pods", "Pending pods by queue.", self._sample_pending_pods, ("queue",))
         registry.function(
+            "scheduler_queued_entities",
+            "Pods without a pod group, and pod groups, by queue.",
+            self._sample_queued_entities,
+            ("queue", "type"),
+        )
+        registry.function(
             "scheduler_cache_size",
             "Nodes, pods and assumed pods in the scheduler cache.",
             self._sample_cache_size,
@@ -161,6 +167,21 @@ class SchedulerMetrics:
     def _sample_pending_pods(self) -> Iterator[Sample]:
         counts = self._source.queue.counts() if self._source is not None else {}
         return (((name,), count) for name, count in counts.items())
+
+    def _sample_queued_entities(self) -> Iterator[Sample]:
+        if self._source is None:
+            return
+        queue = self._source.queue
+        counts, groups = Counter[str](), dict[str, set[tuple[str, str]]]()
+        for queued in queue.list_pending_pods():
+            group = queued.info.pod.spec.schedulingGroup
+            if group is None:
+                counts[queued.where] += 1
+            else:
+                groups.setdefault(queued.where, set()).add((queued.info.namespace, group.podGroupName or ""))
+        for name in queue.counts():
+            yield (name, "pod"), counts[name]
+            yield (name, "podgroup"), len(groups.get(name, ()))
 
     def _sample_cache_size(self) -> Iterator[Sample]:
         if self._source is not None:

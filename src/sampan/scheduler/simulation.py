@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.host.clock import Clock, VirtualClock
 from sampan.machinery.client import Client, ConnectionFailed, Request
@@ -28,7 +29,12 @@ from sampan.scheduler.plugins.registry import make_framework
 
 class Simulation:
     def __init__(
-        self, *, profile: ProfileConfig | None = None, seed: int | None = None, clock: Clock | None = None
+        self,
+        *,
+        profile: ProfileConfig | None = None,
+        seed: int | None = None,
+        clock: Clock | None = None,
+        feature_gates: FeatureGates | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
         client = Client(transport=_NoTransport(), clock=self.clock, component="simulation")
@@ -42,6 +48,7 @@ class Simulation:
             nominator=Nominator(),
             waiting=WaitingPods(),
             cluster_events=ClusterEventPublisher(),
+            feature_gates=feature_gates or FeatureGates(),
         )
         tie_breaker = RoundRobin() if seed is None else SeededRandom(seed)
         self.profile = make_framework(profile or ProfileConfig(), self.handle, tie_breaker)

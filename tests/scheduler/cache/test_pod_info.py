@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import (
@@ -37,39 +37,62 @@ def resized_pod(
     )
 
 
-@given(amounts, reported, amounts, st.sampled_from(["", "Deferred", "Infeasible"]))
-def test_highest_of_desired_actual_and_allocated_requests_counts(
-    desired: dict[str, str], actual: Any, allocated: dict[str, str], reason: str
+def occupied_sum(pod: Pod, name: str) -> int:
+    """The occupied amount of a resource without pod-level requests: CPU in millicores, memory in bytes."""
+    is_infeasible = any(condition.reason == "Infeasible" for condition in pod.status.conditions)
+    sums = [0, 0, 0]
+    for container in pod.spec.containers or ():
+        status = next(status for status in pod.status.containerStatuses if status.name == container.name)
+        requested = container.resources.requests
+        allocated = status.allocatedResources or ({} if is_infeasible else requested)
+        actual = status.resources.requests if status.resources is not None else {}
+        for index, requests in enumerate((requested, allocated, actual or allocated)):
+            amount = quantity.parse(requests.get(name, "0"))
+            sums[index] += amount.milli_value() if name == "cpu" else amount.value()
+    return max(sums[1:] if is_infeasible else sums)
+
+
+@given(amounts, reported, amounts, amounts, reported, amounts, st.sampled_from(["", "Deferred", "Infeasible"]))
+def test_highest_sum_of_desired_actual_and_allocated_requests_counts(
+    desired: dict[str, str],
+    actual: Any,
+    allocated: dict[str, str],
+    other_desired: dict[str, str],
+    other_actual: Any,
+    other_allocated: dict[str, str],
+    reason: str,
 ) -> None:
-    pod = resized_pod(desired, actual, allocated, reason)
-    lists = (
-        [desired] if actual is None else [actual, allocated] if reason == "Infeasible" else [desired, actual, allocated]
+    assume(reason != "Infeasible" or (allocated and other_allocated))
+    pod, other = (
+        resized_pod(desired, actual, allocated, reason),
+        resized_pod(other_desired, other_actual, other_allocated),
     )
-    expected = {}
-    for name in ("cpu", "memory"):
-        quantities = [quantity.parse(amounts_[name]) for amounts_ in lists if name in amounts_]
-        if quantities:
-            expected[name] = max(quantities).milli_value() if name == "cpu" else max(quantities).value()
+    assert pod.spec.containers
+    assert other.spec.containers
+    other.spec.containers[0].name = other.status.containerStatuses[0].name = "d"
+    pod.spec.containers += other.spec.containers
+    pod.status.containerStatuses += other.status.containerStatuses
+    expected = {name: amount for name in ("cpu", "memory") if (amount := occupied_sum(pod, name))}
     assert PodInfoTable().info(pod).signature.requests == expected
 
 
-@given(amounts, reported, amounts, st.sampled_from(["", "Infeasible"]))
+both_amounts = st.fixed_dictionaries({"cpu": st.sampled_from(["1", "2"]), "memory": st.sampled_from(["1Gi", "2Gi"])})
+
+
+@given(both_amounts, st.one_of(st.none(), both_amounts), both_amounts, st.sampled_from(["", "Infeasible"]))
 def test_highest_of_pod_level_requests_counts(
     desired: dict[str, str], actual: Any, allocated: dict[str, str], reason: str
 ) -> None:
-    """The requests of containers count only for resources without a pod-level request."""
+    """The requests of containers do not count beside pod-level requests."""
     pod = resized_pod({"cpu": "100m", "memory": "1Mi"}, None, {}, reason)
     pod.spec.resources = ResourceRequirements(requests=desired)
     pod.status.resources = ResourceRequirements(requests=actual) if actual is not None else None
-    pod.status.allocatedResources = allocated
+    pod.status.allocatedResources = allocated if actual is not None else {}
     lists = [desired] if actual is None else [actual, allocated] if reason else [desired, actual, allocated]
-    expected = {"cpu": 100, "memory": 1024 * 1024}
-    for name in desired:
-        most = max(
-            (quantity.parse(amounts_[name]) for amounts_ in lists if name in amounts_), default=quantity.parse("0")
-        )
-        expected[name] = most.milli_value() if name == "cpu" else most.value()
-    assert PodInfoTable().info(pod).signature.requests == {name: amount for name, amount in expected.items() if amount}
+    assert PodInfoTable().info(pod).signature.requests == {
+        "cpu": max(quantity.parse(amounts_["cpu"]).milli_value() for amounts_ in lists),
+        "memory": max(quantity.parse(amounts_["memory"]).value() for amounts_ in lists),
+    }
 
 
 def test_spec_without_a_resize_is_not_copied() -> None:

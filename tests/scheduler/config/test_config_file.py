@@ -1,9 +1,11 @@
 """KubeSchedulerConfiguration files: what they configure, and the messages for invalid files."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.machinery.config_file import ConfigFileError
 from sampan.scheduler.config import DEFAULT_PLUGINS
 from sampan.scheduler.config.config_file import API_VERSION, parse_config, parse_text
@@ -41,7 +43,7 @@ def test_plugins_are_disabled_and_weights_changed() -> None:
     assert "NodeAffinity" in names(configured.points.get_plugins_at("filter"))
     assert "NodeAffinity" not in names(configured.points.get_plugins_at("score"))
     assert configured.weights["TaintToleration"] == 9
-    assert names(configured.points.get_plugins_at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+    assert names(configured.points.get_plugins_at("filter"))[:3] == ["NodeName", "NodeUnschedulable", "TaintToleration"]
 
 
 def test_only_enabled_plugins_run_when_all_are_disabled() -> None:
@@ -202,7 +204,6 @@ def test_invalid_files_are_rejected(document: dict[str, Any], message: str) -> N
         ("DynamicResources", {"filterTimeout": "-1s"}, 'filterTimeout: Invalid value: "-1s": must be zero or positive'),
         ("DynamicResources", {"bindingTimeout": "500ms"}, "must be at least 1 second"),
         ("DynamicResources", {"bindingTimeout": "soon"}, 'bindingTimeout: Invalid value: "soon"'),
-        ("VolumeBinding", {"shape": []}, "unexpected field `shape`, remove it or turn on the feature gate"),
         ("NodeResourcesFit", {"ignoredResourceGroups": ["a/b"]}, "resource group name can't contain '/'"),
         ("NodeResourcesFit", {"ignored": []}, "unknown field `ignored`"),
         (
@@ -218,6 +219,23 @@ def test_invalid_plugin_arguments_are_rejected(plugin: str, args: dict[str, Any]
         Simulation(profile=profile_config)
     assert f"arguments of {plugin}: " in str(caught.value)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("is_enabled", "shape", "message"),
+    [
+        pytest.param(False, [], "unexpected field `shape`, remove it or turn on the feature gate", id="disabled"),
+        pytest.param(True, [{"utilization": 0, "score": 11}], "shape[0].score: Invalid value: 11", id="high score"),
+        pytest.param(True, [], "", id="default"),
+    ],
+)
+def test_shape_of_volume_scores_is_validated(is_enabled: bool, shape: Any, message: str) -> None:
+    args = [{"name": "VolumeBinding", "args": {"shape": shape}}]
+    (profile_config,) = parse_config(config(profiles=[{"pluginConfig": args}])).profiles
+    gates = FeatureGates({"StorageCapacityScoring": is_enabled}, level=37)
+    with pytest.raises(ArgumentError) if message else nullcontext() as caught:
+        Simulation(profile=profile_config, feature_gates=gates)
+    assert message in (str(caught.value) if caught is not None else "")
 
 
 def test_unknown_plugin_is_rejected() -> None:

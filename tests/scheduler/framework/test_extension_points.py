@@ -118,6 +118,7 @@ PRE_SCORE: list[type[PreScorePlugin]] = [
     PodTopologySpread,
     SelectorSpread,
     ServiceAffinity,
+    VolumeBinding,
 ]
 SCORE: list[type[ScorePlugin]] = [
     DynamicResources,
@@ -131,6 +132,7 @@ SCORE: list[type[ScorePlugin]] = [
     SelectorSpread,
     ServiceAffinity,
     TaintToleration,
+    VolumeBinding,
 ]
 NORMALIZE: list[type[ScoreExtensions]] = [
     DynamicResources,

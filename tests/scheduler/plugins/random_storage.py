@@ -6,6 +6,7 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import (
     Container,
     CSIPersistentVolumeSource,
@@ -155,7 +156,8 @@ class Storage:
 
 @st.composite
 def storages(draw: Any) -> Storage:
-    drivers = [CSIDriver(metadata=ObjectMeta(name=DRIVER), spec=CSIDriverSpec(storageCapacity=draw(st.booleans())))]
+    spec = CSIDriverSpec(storageCapacity=draw(st.booleans()), preventPodSchedulingIfMissing=draw(st.booleans()))
+    drivers = [CSIDriver(metadata=ObjectMeta(name=DRIVER), spec=spec)]
     drawn_capacities = draw(st.lists(capacities, max_size=3))
     for number, capacity in enumerate(drawn_capacities):
         capacity.metadata.name, capacity.metadata.namespace = f"k{number}", "x"
@@ -214,7 +216,7 @@ def claim_volumes(*names: str) -> list[Volume]:
 
 
 @st.composite
-def storage_clusters(draw: Any) -> tuple[Situation, Storage, Simulation]:
+def storage_clusters(draw: Any, feature_gates: FeatureGates | None = None) -> tuple[Situation, Storage, Simulation]:
     """A cluster in which pods have claims."""
     storage = draw(storages())
     names = [claim.metadata.name for claim in storage.claims]
@@ -238,7 +240,7 @@ def storage_clusters(draw: Any) -> tuple[Situation, Storage, Simulation]:
         ),
         namespaces={},
     )
-    simulation = situation.simulation("VolumeBinding", "VolumeZone", "NodeVolumeLimits")
+    simulation = situation.simulation("VolumeBinding", "VolumeZone", "NodeVolumeLimits", feature_gates=feature_gates)
     storage.put_into(simulation)
     return situation, storage, simulation
 

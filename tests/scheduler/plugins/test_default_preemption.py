@@ -94,6 +94,8 @@ def check_preemption(situation: Situation) -> str:
         return "failure"
     assert result.nominated in possible
     victims = tuple(info.pod for info in result.victims)
+    placement = f"found a potential placement for pod on node {result.nominated}, preempting {len(victims)} victims"
+    assert result.message == f"preemption: {placement}"
     assert fits_without(situation, result.nominated, victims)
     for spared in victims:
         others = tuple(pod for pod in victims if pod is not spared)

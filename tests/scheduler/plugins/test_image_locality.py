@@ -1,15 +1,20 @@
 """ImageLocality against a version that looks at one node at a time."""
 
 from hypothesis import given
+from hypothesis import strategies as st
 
+from sampan.api.types.core_v1 import ImageVolumeSource, Volume
 from tests.scheduler.random_clusters import MIB, Situation, few, scores, situations
 
 
 @few
-@given(situations(most_pods=0))
-def test_images_on_a_node_raise_its_score(situation: Situation) -> None:
+@given(situations(most_pods=0), st.booleans())
+def test_images_on_a_node_raise_its_score(situation: Situation, with_volume: bool) -> None:
     pod = situation.pod
     images = [container.image for container in (*pod.spec.initContainers, *(pod.spec.containers or ()))]
+    if with_volume:
+        pod.spec.volumes = [Volume(name="image", image=ImageVolumeSource(reference="large:1"))]
+        images.append("large:1")
     full = [name if ":" in name.rpartition("/")[2] else f"{name}:latest" for name in images]
     size: dict[str, int] = {}
     having: dict[str, set[str]] = {}

@@ -1,14 +1,15 @@
 """NodeVolumeLimits against a version that looks at one node at a time, on random claims, volumes and limits."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.storage_v1 import VolumeAttachment
 from sampan.machinery.object_key import key_of
-from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.random_storage import Storage, many, storage_clusters
-from tests.scheduler.random_clusters import Rejections, Situation, rejections
+from tests.scheduler.plugins.random_storage import DRIVER, Storage, many, storage_clusters
+from tests.scheduler.random_clusters import Rejections, rejections
 
 
 def handle_of(storage: Storage, name: str) -> str | None:
@@ -25,11 +26,11 @@ def handles(storage: Storage, pod: Pod) -> set[str]:
     return {handle for handle in handles_ if handle is not None}
 
 
+@pytest.mark.parametrize("is_scaling", [False, True])
 @many
-@given(storage_clusters(), st.data())
-def test_nodes_whose_attachment_limit_is_reached_are_rejected(
-    drawn: tuple[Situation, Storage, Simulation], data: st.DataObject
-) -> None:
+@given(st.data())
+def test_nodes_without_the_driver_or_whose_limit_is_reached_are_rejected(is_scaling: bool, data: st.DataObject) -> None:
+    drawn = data.draw(storage_clusters(FeatureGates({"VolumeLimitScaling": is_scaling}, level=37)))
     situation, storage, simulation = drawn
     rejections(simulation, "NodeVolumeLimits", situation.pod)
     one_goes: bool = data.draw(st.booleans())
@@ -44,6 +45,9 @@ def test_nodes_whose_attachment_limit_is_reached_are_rejected(
     for node in situation.nodes:
         name = node.metadata.name
         own_nodes = [csi_node for csi_node in storage.nodes if csi_node.metadata.name == name]
+        is_required = is_scaling and storage.drivers[0].spec.preventPodSchedulingIfMissing
+        if is_required and not own_nodes and handles(storage, situation.pod):
+            expected[name] = ((f"{DRIVER} CSI driver is not installed on the node",), False)
         limits = [csi_node.spec.drivers[0].allocatable for csi_node in own_nodes]  # type: ignore[index]
         if not limits or limits[0] is None or limits[0].count is None:
             continue

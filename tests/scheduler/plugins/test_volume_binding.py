@@ -1,10 +1,14 @@
 """VolumeBinding against a version that looks at one node at a time, on random claims, volumes, classes and limits."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.semantics.node_selectors import matches_node_selector
 from sampan.api.types.core_v1 import (
     Container,
@@ -23,6 +27,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.api.values.quantity import parse
+from sampan.scheduler.plugins.volume_binding import VolumeBinding
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.plugins.random_storage import (
     BOUND,
@@ -34,7 +39,7 @@ from tests.scheduler.plugins.random_storage import (
     many,
     storage_clusters,
 )
-from tests.scheduler.random_clusters import Rejections, Situation, fill_informers, profile_with, rejections
+from tests.scheduler.random_clusters import Rejections, Situation, fill_informers, plugin_of, profile_with, rejections
 
 
 def amount(text: str | None) -> int:
@@ -170,6 +175,53 @@ def test_nodes_without_a_suitable_volume_are_rejected(drawn: tuple[Situation, St
         if reasons:
             expected[node.metadata.name] = (tuple(reasons), True)
     assert rejections(simulation, "VolumeBinding", situation.pod) == expected
+
+
+def volume_score(storage: Storage, pod: Pod, name: str, labels: dict[str, str]) -> int:
+    """The score of a node that is not rejected, with the default shape."""
+    claims = [storage.claim(volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes]  # type: ignore[union-attr]
+    unbound = [claim for claim in claims if claim is not None and not claim.spec.volumeName]
+    in_use: set[str] = set()
+    static: dict[str | None, list[int]] = {}
+    provisioned: dict[str | None, list[int]] = {}
+    for claim in sorted(unbound, key=requested_bytes):
+        is_decided = SELECTED in claim.metadata.annotations
+        volume = None if is_decided else best_volume(storage, claim, labels, in_use)
+        if volume is not None:
+            in_use.add(volume.metadata.name)
+            use = static.setdefault(claim.spec.storageClassName, [0, 0])
+            use[0] += requested_bytes(claim)
+            use[1] += amount(volume.spec.capacity["storage"])
+            continue
+        for capacity in storage.capacities if storage.drivers[0].spec.storageCapacity else ():
+            if has_space(replace(storage, capacities=[capacity]), claim, labels):
+                use = provisioned.setdefault(claim.spec.storageClassName, [0, 0])
+                use[0] += requested_bytes(claim)
+                use[1] = amount(capacity.capacity) if capacity.capacity is not None else 0
+                break
+    uses = (static or provisioned).values()
+    by_class = [100 - (100 if size > space or not space else size * 100 // space) for size, space in uses]
+    return int(sum(by_class) / len(by_class) + 0.5) if by_class else 0
+
+
+@pytest.mark.parametrize("is_enabled", [False, True])
+@many
+@given(st.data())
+def test_nodes_with_much_free_storage_have_high_scores(is_enabled: bool, data: st.DataObject) -> None:
+    gates = FeatureGates({"StorageCapacityScoring": is_enabled}, level=37)
+    situation, storage, simulation = data.draw(storage_clusters(gates))
+    labels = {node.metadata.name: node.metadata.labels for node in situation.nodes}
+    fitting = [] if pod_rejection(storage, situation.pod) else list(labels)
+    fitting = [name for name in fitting if not binding_reasons(storage, situation.pod, name, labels[name])]
+    expected = {name: volume_score(storage, situation.pod, name, labels[name]) for name in fitting}
+    cycle = simulation.cycle(situation.pod)
+    plugin: VolumeBinding = plugin_of(simulation, "VolumeBinding")
+    plugin.pre_filter(cycle)
+    rows = np.array([simulation.table.rows[name] for name in fitting], dtype=np.intp)
+    if not fitting or plugin.pre_score(cycle, rows) is not None:
+        assert not is_enabled or not any(expected.values())
+    else:
+        assert dict(zip(fitting, plugin.score(cycle, rows).tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amo
     is at least the sum that each init container needs together with the sidecars that were started before it. `assumed`
     provides defaults for containers without requests."""
     if assumed:
-        return _aggregate_containers(spec, lambda container: {**assumed, **container.resources.requests})
-    return _aggregate_containers(spec, lambda container: container.resources.requests)
+        return aggregate_containers(spec, lambda container: {**assumed, **container.resources.requests})
+    return aggregate_containers(spec, lambda container: container.resources.requests)
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
-    return _aggregate_containers(spec, lambda container: container.resources.limits)
+    return aggregate_containers(spec, lambda container: container.resources.limits)
 
 
 def effective_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
@@ -51,7 +51,8 @@ def _pod_level_amounts(own: Mapping[str, str]) -> Amounts:
     return {name: amount for name, amount in sum_amounts([own]).items() if is_pod_level_resource(name)}
 
 
-def _aggregate_containers(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
+def aggregate_containers(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
+    """Return the amounts that `pick` returns for the containers, aggregated as `pod_requests` aggregates them."""
     total = sum_amounts(pick(container) for container in spec.containers or ())
     started: Amounts = {}
     peak: Amounts = {}

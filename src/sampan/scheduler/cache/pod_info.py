@@ -1,95 +1,111 @@
 """A pod as the scheduler sees it, and the table that creates these objects so that pods share their equal parts.
 
-A pod that is being resized in place occupies the maximum of the requested, the allocated and the actual resources. For
-an infeasible resize it is the maximum of the allocated and the actual resources.
+A pod that is being resized in place occupies the maximum of its requested, its allocated and its actual resources, each
+summed up over its containers. For an infeasible resize it is the maximum of the allocated and the actual resources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from sampan.api.names import is_pod_level_resource
 from sampan.api.semantics.conditions import find_condition
-from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
-from sampan.api.values import quantity
+from sampan.api.semantics.pod_resources import Amounts, aggregate_containers, pod_requests, raise_to, sum_amounts
+from sampan.api.semantics.pods import init_and_main_containers
+from sampan.api.types.core_v1 import Container, Pod, PodSpec, ResourceRequirements
+from sampan.api.values.quantity import parse
 from sampan.scheduler.cache.label_groups import AffinityTerm, AffinityTermTable, LabelGroup
 from sampan.scheduler.cache.pod_signature import PodSignature, PodSignatureTable
 
 _PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
-_Requests = Mapping[str, str]
+_NOTHING = parse("0")
+_Requests = dict[str, str]
 
 
 def spec_with_occupied_resources(pod: Pod) -> PodSpec:
-    """Return the spec with the occupied resources as requests; the pod's own spec if they are the same."""
-    containers = _with_occupied_resources(pod, pod.spec.containers or (), pod.status.containerStatuses)
-    sidecars = _with_occupied_resources(
-        pod, pod.spec.initContainers, pod.status.initContainerStatuses, only_sidecars=True
-    )
-    pod_resources = _occupied_pod_resources(pod)
-    if containers is None and sidecars is None and pod_resources is None:
+    """Return the spec with the occupied resources as pod-level requests; the pod's own spec if they are the same."""
+    if not _reports_other_resources(pod):
         return pod.spec
-    return msgspec.structs.replace(
-        pod.spec,
-        containers=containers if containers is not None else pod.spec.containers,
-        initContainers=sidecars if sidecars is not None else pod.spec.initContainers,
-        resources=pod_resources if pod_resources is not None else pod.spec.resources,
-    )
+    own = pod.spec.resources or ResourceRequirements()
+    requests = _occupied_container_requests(pod) | _occupied_pod_level_requests(pod)
+    if requests == own.requests:
+        return pod.spec
+    return msgspec.structs.replace(pod.spec, resources=msgspec.structs.replace(own, requests=requests))
 
 
-def _occupied_pod_resources(pod: Pod) -> ResourceRequirements | None:
-    """Return the pod-level resources as occupied, or None if nothing differs."""
-    desired, actual = pod.spec.resources, pod.status.resources
-    if desired is None or actual is None or not desired.requests:
-        return None
-    maximum = _compute_occupied_requests(pod, desired.requests, actual.requests, pod.status.allocatedResources)
-    occupied = {name: maximum.get(name, "0") for name in desired.requests}
-    return None if occupied == desired.requests else msgspec.structs.replace(desired, requests=occupied)
+def _reports_other_resources(pod: Pod) -> bool:
+    """Tell whether the status of the pod or of a container has resources that are not literally the requested ones."""
+    spec, status = pod.spec, pod.status
+    if status.resources is not None and spec.resources is not None:
+        requests = spec.resources.requests
+        if status.resources.requests != requests or status.allocatedResources not in ({}, requests):
+            return True
+    statuses = [*status.containerStatuses, *status.initContainerStatuses]
+    if all(container.resources is None and not container.allocatedResources for container in statuses):
+        return False
+    requested = {container.name: container.resources.requests for container in init_and_main_containers(spec)}
+    for container in statuses:
+        requests = requested.get(container.name, {})
+        actual = requests if container.resources is None else container.resources.requests
+        if actual not in ({}, requests) or container.allocatedResources not in ({}, requests):
+            return True
+    return False
 
 
-def _with_occupied_resources(
-    pod: Pod, containers: Sequence[Container], statuses: Sequence[ContainerStatus], *, only_sidecars: bool = False
-) -> list[Container] | None:
-    """Return the containers with their resources as occupied, or None if nothing differs."""
-    by_name = {status.name: status for status in statuses if status.resources is not None}
-    if not by_name:
-        return None
-    updated, differs = [], False
-    for container in containers:
-        status = by_name.get(container.name)
-        if status is None or (only_sidecars and container.restartPolicy != "Always"):
-            updated.append(container)
-            continue
-        requests = container.resources.requests
-        actual = status.resources.requests if status.resources is not None else {}
-        occupied = _compute_occupied_requests(pod, requests, actual, status.allocatedResources)
-        if occupied != requests:
-            differs = True
-            resources = msgspec.structs.replace(container.resources, requests=occupied)
-            container = msgspec.structs.replace(container, resources=resources)
-        updated.append(container)
-    return updated if differs else None
+def _occupied_container_requests(pod: Pod) -> _Requests:
+    """Return the resources of which the containers together occupy another amount than they request.
+
+    The requested, allocated and actual amounts are each summed up over the containers, and the maximum of the sums
+    counts. A status of the pod itself has these sums already.
+    """
+    status = pod.status
+    by_name = {container.name: container for container in (*status.containerStatuses, *status.initContainerStatuses)}
+    is_infeasible = _is_infeasible(pod)
+
+    def pick_allocated(container: Container) -> _Requests:
+        reported = by_name.get(container.name)
+        if reported is not None and reported.allocatedResources:
+            return reported.allocatedResources
+        return {} if is_infeasible else container.resources.requests
+
+    def pick_actual(container: Container) -> _Requests:
+        reported = by_name.get(container.name)
+        if reported is not None and reported.resources is not None and reported.resources.requests:
+            return reported.resources.requests
+        return pick_allocated(container)
+
+    requested = pod_requests(pod.spec)
+    if status.allocatedResources and status.resources is not None and status.resources.requests:
+        sums = [sum_amounts([status.allocatedResources]), sum_amounts([status.resources.requests])]
+    else:
+        sums = [aggregate_containers(pod.spec, pick_allocated), aggregate_containers(pod.spec, pick_actual)]
+    occupied: Amounts = {} if is_infeasible else dict(requested)
+    for amounts in sums:
+        raise_to(occupied, amounts)
+    names = requested.keys() | occupied.keys()
+    return {
+        name: str(occupied.get(name, _NOTHING))
+        for name in names
+        if is_pod_level_resource(name) and occupied.get(name) != requested.get(name)
+    }
 
 
-def _compute_occupied_requests(pod: Pod, requested: _Requests, actual: _Requests, allocated: _Requests) -> _Requests:
-    if actual == requested and allocated in ({}, requested):
-        return requested
-    return _maxima([actual, allocated] if _is_infeasible(pod) else [requested, actual, allocated])
+def _occupied_pod_level_requests(pod: Pod) -> _Requests:
+    """Return the pod-level requests that count while the pod is being resized."""
+    resources, status = pod.spec.resources, pod.status
+    if resources is None or not resources.requests or status.resources is None:
+        return {} if resources is None else resources.requests
+    occupied: Amounts = {} if _is_infeasible(pod) else sum_amounts([resources.requests])
+    for amounts in (status.resources.requests, status.allocatedResources):
+        raise_to(occupied, sum_amounts([amounts]))
+    return {name: str(amount) for name, amount in occupied.items() if is_pod_level_resource(name)}
 
 
 def _is_infeasible(pod: Pod) -> bool:
     pending = find_condition(pod.status.conditions, _PENDING)
     return pending is not None and pending.reason == _INFEASIBLE
-
-
-def _maxima(lists: Sequence[_Requests]) -> dict[str, str]:
-    maxima: dict[str, str] = {}
-    for amounts in lists:
-        for name, amount in amounts.items():
-            if name not in maxima or quantity.parse(amount) > quantity.parse(maxima[name]):
-                maxima[name] = amount
-    return maxima
 
 
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -136,13 +136,15 @@ def check_topology_spread(defaulting: str, constraints: Sequence[Any]) -> list[F
     return errors
 
 
-def check_volume_binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
-    """Validate the arguments of the VolumeBinding plugin."""
+def check_volume_binding(timeout_s: int, points: Sequence[Any] | None, *, has_scores: bool) -> list[FieldError]:
+    """Validate the arguments of the VolumeBinding plugin, which has scores if StorageCapacityScoring is enabled."""
     errors: list[FieldError] = []
     if timeout_s < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
         errors.append(FieldError.invalid("bindTimeoutSeconds", timeout_s, detail))
-    if points is not None:
+    if has_scores:
+        errors += check_shape(points or (), FieldPath("shape"))
+    elif points is not None:
         detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         errors.append(FieldError.invalid("shape", points, detail))
     return errors

@@ -34,8 +34,8 @@ class PointChoice:
 DEFAULT_PLUGINS = (
     PluginChoice("SchedulingGates"),
     PluginChoice("PrioritySort"),
-    PluginChoice("NodeUnschedulable"),
     PluginChoice("NodeName"),
+    PluginChoice("NodeUnschedulable"),
     PluginChoice("TaintToleration", 3),
     PluginChoice("NodeAffinity", 2),
     PluginChoice("NodePorts"),
@@ -54,7 +54,7 @@ DEFAULT_PLUGINS = (
     PluginChoice("DefaultBinder"),
     PluginChoice("NodeDeclaredFeatures"),
 )
-"""The plugins of the v1.36 default profile in their order, and GangScheduling."""
+"""The plugins of the v1.37 default profile in their order, and GangScheduling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,9 @@ class DefaultPreemption:
         if not candidates:
             return PostFilterResult(nominated="", message=f"preemption: {NO_CANDIDATE}")
         best = choose(candidates)
-        return PostFilterResult(nominated=cycle.table.names[best.row], is_success=True, victims=best.victims)
+        node = cycle.table.names[best.row]
+        note = f"found a potential placement for pod on node {node}, preempting {len(best.victims)} victims"
+        return PostFilterResult(nominated=node, message=f"preemption: {note}", is_success=True, victims=best.victims)
 
     def _explain_ineligibility(self, cycle: CycleState, diagnosis: Diagnosis) -> str:
         pod, table = cycle.pod, cycle.table

@@ -13,7 +13,7 @@ from sampan.scheduler.framework.handle import Handle
 
 _MIB = 1024 * 1024
 _MIN_THRESHOLD_BYTES = 23 * _MIB
-_MAX_CONTAINER_THRESHOLD_BYTES = 1000 * _MIB
+_MAX_IMAGE_THRESHOLD_BYTES = 1000 * _MIB
 
 
 class ImageLocality:
@@ -32,14 +32,14 @@ class ImageLocality:
         )
 
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
-        table, spec = cycle.table, cycle.signature.spec
+        table, names = cycle.table, cycle.signature.parse_once(self.name, image_names)
         total = np.zeros(count_of(rows), dtype=np.int64)
-        for name in cycle.signature.parse_once(self.name, image_names):
+        for name in names:
             sizes = table.images.nodes_with(name)
             if sizes:
                 scaled = int(next(iter(sizes.values())) * (len(sizes) / table.count))
                 total += to_dense(dict.fromkeys(sizes, scaled), table.used)[rows]
-        maximum = _MAX_CONTAINER_THRESHOLD_BYTES * (len(spec.initContainers) + len(spec.containers or ()))
+        maximum = _MAX_IMAGE_THRESHOLD_BYTES * len(names)
         return (
             MAX_SCORE
             * (np.clip(total, _MIN_THRESHOLD_BYTES, maximum) - _MIN_THRESHOLD_BYTES)

@@ -22,7 +22,9 @@ from sampan.scheduler.plugins.resource_allocation import (
     RequestedToCapacity,
     ResourceAmounts,
     ResourceSpec,
+    ShapePoint,
     Strategy,
+    UtilizationShape,
     requested_and_allocatable,
     score_least_allocated,
     score_most_allocated,
@@ -31,11 +33,6 @@ from sampan.scheduler.plugins.resource_allocation import (
 TOO_MANY_PODS = "Too many pods"
 _MAX_PATTERN_BITS = 31
 """The number of resources that are added to the pattern of a node before the patterns are numbered again."""
-
-
-class ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
-    utilization: int
-    score: int
 
 
 class CapacityRatioArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -149,7 +146,7 @@ def _codes(cycle: CycleState, plugin: str, short: list[tuple[str, Any]], final: 
 
 def _strategy(strategy: ScoringStrategy) -> Strategy:
     if strategy.requestedToCapacityRatio is not None:
-        return RequestedToCapacity([(path.utilization, path.score) for path in strategy.requestedToCapacityRatio.shape])
+        return RequestedToCapacity(UtilizationShape(strategy.requestedToCapacityRatio.shape))
     return score_most_allocated if strategy.type == "MostAllocated" else score_least_allocated
 
 

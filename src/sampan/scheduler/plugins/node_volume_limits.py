@@ -1,14 +1,18 @@
-"""NodeVolumeLimits: rejects nodes that would exceed the volume limit of a CSI driver in their CSINode."""
+"""NodeVolumeLimits: rejects nodes that would exceed the volume limit of a CSI driver in their CSINode.
+
+With VolumeLimitScaling, it also rejects nodes without a driver whose CSIDriver has `preventPodSchedulingIfMissing`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
-from sampan.api.types.storage_v1 import CSINode, StorageClass, VolumeAttachment
+from sampan.api.types.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
 from sampan.machinery.volumes import claim_name_of
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
@@ -22,6 +26,7 @@ from sampan.scheduler.volumes.pod_volume_claims import format_not_found, has_cla
 
 MAX_VOLUME_COUNT_EXCEEDED = "node(s) exceed max volume count"
 _NO_LIMIT = 2**62
+_NO_DRIVER = -1
 
 
 class NodeVolumeLimits:
@@ -34,7 +39,9 @@ class NodeVolumeLimits:
         volumes = handle.watch(PersistentVolume, EventResource.PV)
         classes = handle.watch(StorageClass, EventResource.STORAGE_CLASS)
         nodes = handle.watch(CSINode, EventResource.CSI_NODE)
-        self._claims, self._nodes = claims.lister, nodes.lister
+        self._claims = claims.lister
+        drivers = handle.watch(CSIDriver, EventResource.CSI_DRIVER)
+        self._drivers = drivers.lister if handle.feature_gates.is_enabled("VolumeLimitScaling") else None
         self._csi = CsiVolumes(claims.lister, volumes.lister, classes.lister)
         self._attached = AttachedVolumes(
             table=handle.table,
@@ -44,7 +51,9 @@ class NodeVolumeLimits:
             attachments=handle.watch(VolumeAttachment, EventResource.VOLUME_ATTACHMENT),
         )
         self._limits: dict[str, dict[str, int]] = {}
-        """Limits by driver and node."""
+        """The limit of each node that has the driver, by driver."""
+        self._limited_nodes: Counter[str] = Counter()
+        """The number of nodes with a limit, by driver."""
         self._columns: dict[str, tuple[int, Ints]] = {}
         """For each driver, the limits by row and the table shape that they were computed for."""
         nodes.subscribe(self._on_node_changed)
@@ -60,7 +69,8 @@ class NodeVolumeLimits:
         missing = next((name for name in names if self._claims.get(name, cycle.info.namespace) is None), "")
         handles = set(self._csi.list_pod_handles(cycle.pod, volumes))
         cycle.memo[self.name] = (missing, handles)
-        return None if missing or any(driver in self._limits for driver, _ in handles) else SKIP
+        is_relevant = missing or any(self._limited_nodes[driver] or self._is_required(driver) for driver, _ in handles)
+        return None if is_relevant else SKIP
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
@@ -70,16 +80,28 @@ class NodeVolumeLimits:
             codes[:] = cycle.reject(self.name, why, is_final=True)
             return codes
         full = np.zeros(count_of(rows), dtype=np.bool_)
-        for driver in {driver for driver, _ in handles if driver in self._limits}:
-            full |= self._is_full(driver, [handle for handle in handles if handle[0] == driver], rows)
+        drivers = sorted({driver for driver, _ in handles})
+        for driver in drivers:
+            if self._limited_nodes[driver]:
+                full |= self._is_full(driver, [handle for handle in handles if handle[0] == driver], rows)
         codes[full] = cycle.reject(self.name, MAX_VOLUME_COUNT_EXCEEDED)
+        for driver in reversed(drivers):
+            if self._is_required(driver):
+                is_missing = self._limit(driver)[rows] == _NO_DRIVER
+                codes[is_missing] = cycle.reject(self.name, f"{driver} CSI driver is not installed on the node")
         return codes
+
+    def _is_required(self, driver: str) -> bool:
+        """Tell whether pods with volumes of the driver may only run on nodes that have it."""
+        csi_driver = self._drivers.get(driver) if self._drivers is not None else None
+        return csi_driver is not None and bool(csi_driver.spec.preventPodSchedulingIfMissing)
 
     def _is_full(self, driver: str, handles: Sequence[tuple[str, str]], rows: Rows) -> Flags:
         more = np.full(count_of(rows), len(handles), dtype=np.int64)
         for handle in handles:
             more -= self._attached.is_volume_used(handle, rows)
-        full: Flags = (more > 0) & (self._attached.count(driver, rows) + more > self._limit(driver)[rows])
+        limit = self._limit(driver)[rows]
+        full: Flags = (more > 0) & (limit >= 0) & (self._attached.count(driver, rows) + more > limit)
         return full
 
     def events_to_register(self) -> QueueingHints:
@@ -92,11 +114,11 @@ class NodeVolumeLimits:
         ]
 
     def _limit(self, driver: str) -> Ints:
-        """Return the limit of the driver for each row."""
+        """Return the limit of the driver for each row, _NO_LIMIT or _NO_DRIVER."""
         shape, column = self._columns.get(driver, (-1, None))
         if column is None or shape != self._table.shape:
-            column = np.full(self._table.size, _NO_LIMIT, dtype=np.int64)
-            for node, limit in self._limits[driver].items():
+            column = np.full(self._table.size, _NO_DRIVER, dtype=np.int64)
+            for node, limit in self._limits.get(driver, {}).items():
                 if node in self._table.rows:
                     column[self._table.rows[node]] = limit
             self._columns[driver] = (self._table.shape, column)
@@ -105,20 +127,24 @@ class NodeVolumeLimits:
     def _on_node_changed(self, old: Any, new: Any) -> None:
         name = (new or old).metadata.name
         self._columns.clear()
-        for driver in list(self._limits):
-            self._limits[driver].pop(name, None)
-            if not self._limits[driver]:
-                del self._limits[driver]
+        for driver, limit in limits_of(old).items() if old is not None else ():
+            if self._limits.get(driver, {}).pop(name, None) is not None:
+                self._limited_nodes[driver] -= limit != _NO_LIMIT
+                if not self._limits[driver]:
+                    del self._limits[driver], self._limited_nodes[driver]
         for driver, limit in limits_of(new).items() if new is not None else ():
             self._limits.setdefault(driver, {})[name] = limit
+            self._limited_nodes[driver] += limit != _NO_LIMIT
 
 
 def limits_of(node: CSINode) -> dict[str, int]:
-    limits = {}
-    for driver in node.spec.drivers or ():
-        if driver.allocatable is not None and driver.allocatable.count is not None:
-            limits[driver.name] = driver.allocatable.count
-    return limits
+    """Return the limits of the drivers that the node has; _NO_LIMIT without one."""
+    return {
+        driver.name: driver.allocatable.count
+        if driver.allocatable is not None and driver.allocatable.count is not None
+        else _NO_LIMIT
+        for driver in node.spec.drivers or ()
+    }
 
 
 def _raises_limit(info: PodInfo, old: Any, new: Any) -> bool:

@@ -60,11 +60,30 @@ def _average_by_weight(parts: Sequence[tuple[ResourceAmounts, Ints]]) -> Ints:
     return total // np.maximum(weights, 1)
 
 
-class RequestedToCapacity:
+class ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
+    utilization: int
+    score: int
+
+
+class UtilizationShape:
     """A piecewise linear function from utilization (0..100) to score (0..10 in the configuration)."""
 
-    def __init__(self, points: Sequence[tuple[int, int]]) -> None:
-        self._points = [(utilization, score * (MAX_SCORE // _SHAPE_MAX)) for utilization, score in points]
+    def __init__(self, points: Sequence[ShapePoint]) -> None:
+        self._points = [(point.utilization, point.score * (MAX_SCORE // _SHAPE_MAX)) for point in points]
+
+    def __call__(self, utilization: Ints) -> Ints:
+        points = self._points
+        scores: Ints = np.full_like(utilization, points[-1][1])
+        for (left, low), (right, high) in reversed(list(pairwise(points))):
+            step = (high - low) * (utilization - left)
+            inner = low + _divide_toward_zero(step, right - left)
+            scores = np.where(utilization <= right, inner, scores)
+        return np.where(utilization <= points[0][0], points[0][1], scores)
+
+
+class RequestedToCapacity:
+    def __init__(self, shape: UtilizationShape) -> None:
+        self._shape = shape
 
     def __call__(self, resources: Sequence[ResourceAmounts]) -> Ints:
         total: Ints = np.zeros_like(resources[0].requested)
@@ -74,21 +93,12 @@ class RequestedToCapacity:
             weight = np.where((resource.allocatable > 0) & (scores > 0), resource.weight, 0)
             total += scores * weight
             weights += weight
-        return _round_half_up(total, weights)
+        return round_half_up(total, weights)
 
     def _score(self, amounts: ResourceAmounts) -> Ints:
         capacity = np.maximum(amounts.allocatable, 1)
         ratio = np.where(amounts.requested > amounts.allocatable, 100, amounts.requested * 100 // capacity)
-        return self._line(ratio)
-
-    def _line(self, index: Ints) -> Ints:
-        points = self._points
-        scores: Ints = np.full_like(index, points[-1][1])
-        for (left, low), (right, high) in reversed(list(pairwise(points))):
-            step = (high - low) * (index - left)
-            inner = low + _divide_toward_zero(step, right - left)
-            scores = np.where(index <= right, inner, scores)
-        return np.where(index <= points[0][0], points[0][1], scores)
+        return self._shape(ratio)
 
 
 def _divide_toward_zero(number: Ints, divisor: int) -> Ints:
@@ -96,7 +106,7 @@ def _divide_toward_zero(number: Ints, divisor: int) -> Ints:
     return quotient
 
 
-def _round_half_up(total: Ints, weights: Ints) -> Ints:
+def round_half_up(total: Ints, weights: Ints) -> Ints:
     """Return the weighted mean rounded half up; scores are never negative."""
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 

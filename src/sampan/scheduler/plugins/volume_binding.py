@@ -1,8 +1,12 @@
-"""VolumeBinding: places a pod where its volumes are or can be provisioned, and binds its claims before the pod."""
+"""VolumeBinding: places a pod where its volumes are or can be provisioned, and binds its claims before the pod.
+
+With StorageCapacityScoring, nodes are scored by how much of the volumes, or of the capacity for new ones, is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,14 +14,15 @@ import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from sampan.machinery.volumes import class_of_volume
-from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
+from sampan.machinery.volumes import capacity, class_of_claim, class_of_volume, requested_size
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.config.plugin_args import check_volume_binding, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, Code, CycleState, PluginScope, Status
 from sampan.scheduler.framework.handle import Handle
+from sampan.scheduler.plugins.resource_allocation import ShapePoint, UtilizationShape, round_half_up
 from sampan.scheduler.volumes.pod_volume_claims import (
     PodClaims,
     UnusableVolumeClaim,
@@ -25,10 +30,13 @@ from sampan.scheduler.volumes.pod_volume_claims import (
     can_access,
     choose_volumes,
     classify_claims,
+    compute_provisioning_capacity,
     flag_all,
+    flag_none,
     has_capacity,
     has_claims,
     has_more_capacity,
+    limit_bytes,
     uses_claim,
     volume_claims_of,
 )
@@ -41,13 +49,30 @@ NO_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
+_DEFAULT_SHAPE = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=100, score=0))
+
+
 class VolumeBindingArgs(msgspec.Struct, forbid_unknown_fields=True):
     bindTimeoutSeconds: int = 600
-    shape: list[Any] | None = None
+    shape: list[ShapePoint] | None = None
 
 
 def by_class(volume: PersistentVolume) -> Iterable[Hashable]:
     return (class_of_volume(volume),)
+
+
+@dataclass(slots=True)
+class _StorageUse:
+    """What a pod would use of one storage class, for each row."""
+
+    requested: Ints
+    capacity: Ints
+    is_used: Flags
+
+    @classmethod
+    def make_empty(cls, rows: Rows) -> _StorageUse:
+        zeros = np.zeros(count_of(rows), dtype=np.int64)
+        return cls(zeros, zeros.copy(), flag_none(rows))
 
 
 class VolumeBinding:
@@ -56,7 +81,10 @@ class VolumeBinding:
 
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, VolumeBindingArgs)
-        raise_if_invalid(check_volume_binding(args.bindTimeoutSeconds, args.shape))
+        has_scores = handle.feature_gates.is_enabled("StorageCapacityScoring")
+        shape = (args.shape or _DEFAULT_SHAPE) if has_scores else args.shape
+        raise_if_invalid(check_volume_binding(args.bindTimeoutSeconds, shape, has_scores=has_scores))
+        self._shape = UtilizationShape(shape) if has_scores and shape else None
         claims = handle.watch(PersistentVolumeClaim, EventResource.PVC)
         volumes = handle.watch(PersistentVolume, EventResource.PV)
         self._claims, self._volumes = AssumeCache(claims.lister), AssumeCache(volumes.lister)
@@ -96,6 +124,60 @@ class VolumeBinding:
             (NO_VOLUME, existing),
         ]
         return self._codes(cycle, checks, rows)
+
+    def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
+        claims: PodClaims | None = cycle.memo.get(self.name)
+        return None if self._shape is not None and claims is not None and claims.delayed else SKIP
+
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
+        """Score by the existing volumes that are chosen on a node or, where there are none, by the capacity for new
+        ones; each is summed up by storage class."""
+        choice = self._choice(cycle.memo[self.name], rows)
+        existing = self._sum_existing_volumes(choice, rows)
+        has_volumes = np.logical_or.reduce([flag_none(rows), *(uses.is_used for uses in existing.values())])
+        provisioned = self._sum_provisioned_volumes(choice, rows)
+        for uses in provisioned.values():
+            uses.is_used &= ~has_volumes
+        return self._score_uses([*existing.values(), *provisioned.values()], rows)
+
+    def _sum_existing_volumes(self, choice: VolumeChoice, rows: Rows) -> dict[str, _StorageUse]:
+        by_class: dict[str, _StorageUse] = {}
+        for claim, volumes in choice.static:
+            size = limit_bytes(requested_size(claim))
+            for volume, flags in volumes:
+                use = by_class.setdefault(class_of_claim(claim), _StorageUse.make_empty(rows))
+                use.requested += flags * size
+                use.capacity += flags * limit_bytes(capacity(volume))
+                use.is_used |= flags
+        return by_class
+
+    def _sum_provisioned_volumes(self, choice: VolumeChoice, rows: Rows) -> dict[str, _StorageUse]:
+        by_class: dict[str, _StorageUse] = {}
+        for claim, flags in choice.to_provision:
+            storage_class = self._class(class_of_claim(claim))
+            if storage_class is None or not self._publishes_capacity(storage_class):
+                continue
+            size = requested_size(claim).value()
+            name = storage_class.metadata.name
+            available = compute_provisioning_capacity(self._table, self._capacities, name, size, rows)
+            use = by_class.setdefault(name, _StorageUse.make_empty(rows))
+            is_used = flags & (available >= 0)
+            use.requested += is_used * limit_bytes(requested_size(claim))
+            use.capacity = np.where(is_used, available, use.capacity)
+            use.is_used |= is_used
+        return by_class
+
+    def _score_uses(self, uses: Sequence[_StorageUse], rows: Rows) -> Ints:
+        """Return the mean score of the storage classes that a node uses, or 0."""
+        assert self._shape is not None
+        total: Ints = np.zeros(count_of(rows), dtype=np.int64)
+        count: Ints = np.zeros(count_of(rows), dtype=np.int64)
+        for use in uses:
+            percentage = use.requested * 100 // np.maximum(use.capacity, 1)
+            utilization = np.where((use.capacity == 0) | (use.requested > use.capacity), 100, percentage)
+            total += np.where(use.is_used, self._shape(utilization), 0)
+            count += use.is_used
+        return round_half_up(total, count)
 
     def reserve(self, cycle: CycleState, node: str) -> Status | None:
         """Assume the volumes that match or will be provisioned on the node."""
@@ -179,10 +261,13 @@ class VolumeBinding:
         return self._classes.get(name) if name else None
 
     def _has_capacity(self, storage_class: StorageClass, size: int, rows: Rows) -> Flags:
-        driver = self._drivers.get(storage_class.provisioner)
-        if driver is None or not driver.spec.storageCapacity:
+        if not self._publishes_capacity(storage_class):
             return flag_all(rows)
         return has_capacity(self._table, self._capacities, storage_class.metadata.name, size, rows)
+
+    def _publishes_capacity(self, storage_class: StorageClass) -> bool:
+        driver = self._drivers.get(storage_class.provisioner)
+        return driver is not None and bool(driver.spec.storageCapacity)
 
     def _codes(self, cycle: CycleState, checks: list[tuple[str, Flags]], rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)

@@ -25,7 +25,7 @@ from sampan.api.types.core_v1 import (
     TopologySelectorTerm,
 )
 from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass
-from sampan.api.values.quantity import parse
+from sampan.api.values.quantity import Quantity, parse
 from sampan.machinery.volumes import (
     AVAILABLE,
     BIND_COMPLETED,
@@ -43,7 +43,7 @@ from sampan.machinery.volumes import (
     requested_size,
     waits_for_consumer,
 )
-from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
+from sampan.scheduler.cache.arrays import Flags, Ints, Rows, count_of, numbers_of
 from sampan.scheduler.cache.node_selectors import matches_any, matches_label
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -189,6 +189,29 @@ def has_capacity(
         if entry.storageClassName == class_name and entry.nodeTopology is not None and _limit(entry) >= size:
             flags |= _matches_requirements(table, selector_of(entry.nodeTopology).requirements, rows)
     return flags
+
+
+def compute_provisioning_capacity(
+    table: NodeTable, capacities: Iterable[CSIStorageCapacity], class_name: str, size: int, rows: Rows
+) -> Ints:
+    """Return for each row the capacity in bytes of the first CSIStorageCapacity that `has_capacity` accepts, or -1."""
+    sizes: Ints = np.full(count_of(rows), -1, dtype=np.int64)
+    for entry in capacities:
+        if entry.storageClassName == class_name and entry.nodeTopology is not None and _limit(entry) >= size:
+            matching = _matches_requirements(table, selector_of(entry.nodeTopology).requirements, rows)
+            sizes = np.where((sizes < 0) & matching, limit_bytes(entry.capacity), sizes)
+    return sizes
+
+
+_MAX_BYTES = 2**56
+"""A limit on sizes in the arithmetic of scores, which multiplies them by 100."""
+
+
+def limit_bytes(size: str | Quantity | None) -> int:
+    """Return a size in bytes as a number that scores can be computed of; None is 0."""
+    if size is None:
+        return 0
+    return min((parse(size) if isinstance(size, str) else size).value(), _MAX_BYTES)
 
 
 def _limit(entry: CSIStorageCapacity) -> int:
