@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.admission.framework.contract import RegisteredPlugin
@@ -83,6 +84,7 @@ async def running_api_server(
     *,
     make_plugins: Callable[[Registry], Sequence[RegisteredPlugin]] | None = None,
     component_checks: ComponentChecks | None = None,
+    feature_gates: FeatureGates | None = None,
 ) -> AsyncIterator[Server]:
     """`make_plugins` returns the admission plugins, if they need the registry."""
     clock = clock or RealClock()
@@ -95,14 +97,16 @@ async def running_api_server(
             return tasks[-1]
 
         registry = Registry(scheme=scheme, backend=backend, clock=clock, start_task=start, make_behavior=make_behavior)
+        authorizer = usual_authorizers(registry)
         pipeline = Pipeline(
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),
-            authorizer=usual_authorizers(registry),
+            authorizer=authorizer,
             endpoints=ApiEndpoints(
                 registry=registry,
                 admission=AdmissionChain(make_plugins(registry) if make_plugins is not None else plugins),
-                services=make_strategy_services(registry),
+                services=make_strategy_services(registry, feature_gates=feature_gates),
+                authorizer=authorizer,
                 component_checks=component_checks,
             ),
             handlers=ResourceHandlers(find_builtin=find_handlers),

@@ -21,6 +21,7 @@ LEVEL: Final = int(MINOR)
 LEVELS: Final = range(34, 38)
 """The levels for which the table is complete."""
 IMPLEMENTED_GATES: Mapping[str, str] = {
+    "AllowUnsafeMalformedObjectDeletion": "sampan.apiserver.endpoints",
     "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
     "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.trust_bundles",
     "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",

@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
 
 from sampan.api import limits
+from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import Resource
 from sampan.api.values import times
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
-from sampan.apiserver.authz import UnionAuthorizer
+from sampan.apiserver.authz import AuthzDecision, UnionAuthorizer
+from sampan.apiserver.authz.authorizer import attributes_of
 from sampan.apiserver.customresources.objects.custom_schema import CustomSchema
 from sampan.apiserver.fieldmanager import FieldOwnership, ScaleOwnership, is_reset_in_body, manager_name
 from sampan.apiserver.object_workers import ObjectWorkers
@@ -31,6 +35,7 @@ from sampan.apiserver.response.responses import (
     ApiResponse,
     ListResponse,
     ObjectResponse,
+    ValueResponse,
     VersionConverter,
     WatchResponse,
     success_status,
@@ -62,6 +67,8 @@ class ComponentChecks:
         return self._by_name
 
 
+_UNSAFE_VERB: Final = "unsafe-delete-ignore-read-errors"
+"""The permission to delete objects that cannot be read."""
 _DELETE_BATCH = 16
 """How many objects of a collection are deleted concurrently."""
 
@@ -83,6 +90,7 @@ class ApiEndpoints:
         requested."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
         self.services, self.upstream, self.token_signer = services, upstream, token_signer
+        self._allows_unsafe_delete = services.feature_gates.is_enabled("AllowUnsafeMalformedObjectDeletion")
         self.component_checks = component_checks or ComponentChecks()
         self.versions, self.ownership = VersionConverter(registry), FieldOwnership(registry)
         self.scales = ScaleOwnership(self.ownership)
@@ -246,6 +254,8 @@ class ApiEndpoints:
         resource, opts = _resource(call), await self.delete_options(call)
         ctx, strategy = self.context(call, opts.dry_run), self.registry.behavior(resource).strategy
         strategy.check_delete(call.name)
+        if opts.ignores_read_errors:
+            return await self._delete_unreadable(call, ctx)
         written = await self.registry.open_store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )
@@ -254,10 +264,28 @@ class ApiEndpoints:
         is_asynchronous = not written.deleted and opts.orphan_dependents is False
         return self.make_write_response(resource, written, 202 if is_asynchronous else 200)
 
+    async def _delete_unreadable(self, call: Call, ctx: Context) -> ApiResponse:
+        """Delete an object whose stored value cannot be decoded, without admission: there is no object to show."""
+        resource = _resource(call)
+        if call.audit is not None:
+            call.audit.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
+        if self._authorizer is not None:
+            request = msgspec.structs.replace(attributes_of(call, _UNSAFE_VERB), field_selector="", label_selector="")
+            result = await self._authorizer.authorize(request)
+            if result.decision is not AuthzDecision.ALLOW:
+                why = f"not permitted to do {gotext.quote(_UNSAFE_VERB)}, reason: {result.reason}"
+                if result.error:
+                    why = f"error while checking permission for {gotext.quote(_UNSAFE_VERB)}, {result.error}"
+                raise errors.forbidden(resource.plural, call.name, why, group=resource.group)
+        await self.registry.open_store(resource).delete_unreadable(ctx, call.name)
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 200}
+        return ValueResponse({**status, "details": {"name": call.name, "kind": resource.kind}})
+
     async def deletecollection(self, call: Call) -> ApiResponse:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
         resource, query = _resource(call), await self.read_query(call, options.list_query)
         opts, strategy = await self.delete_options(call), self.registry.behavior(resource).strategy
+        options.check_collection_delete_options(opts)
         store = self.registry.open_store(resource)
         result = await store.cacher.list(query)
 
@@ -272,8 +300,9 @@ class ApiEndpoints:
 
     async def delete_options(self, call: Call) -> DeleteOptions:
         if not call.body:
-            return options.delete_options_of_query(call.query)
-        return options.parse_delete_options(await self.compute(call, bodies.read_delete_options, call))
+            return options.delete_options_of_query(call.query, allows_unsafe=self._allows_unsafe_delete)
+        value = await self.compute(call, bodies.read_delete_options, call)
+        return options.parse_delete_options(value, allows_unsafe=self._allows_unsafe_delete)
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 

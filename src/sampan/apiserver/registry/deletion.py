@@ -25,6 +25,8 @@ class DeleteOptions:
     """The UID that the object must have; None for any."""
     resource_version: str | None = None
     dry_run: bool = False
+    ignores_read_errors: bool = False
+    """Whether the object is to be removed only if it cannot be read, without regard to its finalizers."""
 
     @property
     def names_policy(self) -> bool:

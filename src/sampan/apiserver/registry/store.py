@@ -332,6 +332,24 @@ class Store:
         metadata.check_name_in_path(name)
         return await self.stored_objects.guaranteed_update(ctx.namespace, name, act, from_store=ctx.dry_run)
 
+    async def delete_unreadable(self, ctx: Context, name: str) -> None:
+        """Remove an object whose stored value cannot be decoded; finalizers and preconditions cannot be read. Raise
+        Conflict if it can be decoded."""
+        metadata.check_name_in_path(name)
+        key = self.key(ctx.namespace, name)
+        entry, _ = await self.backend.get(key)
+        if entry is None:
+            raise self.not_found_error(name)
+        if self.stored_objects.is_readable(entry):
+            text = "unsafe deletion is not allowed because the object is decodable from storage"
+            why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {text}"
+            raise errors.conflict(self.resource.plural, name, why, group=self.resource.group)
+        if not ctx.dry_run:
+            try:
+                await self.backend.delete(key, expected=entry.revision)
+            except StoreConflict:
+                raise errors.conflict(self.resource.plural, name, group=self.resource.group) from None
+
     async def _delete(
         self, ctx: Context, obj: Any, stored: StoredObject, options: DeleteOptions, strategy: Strategy
     ) -> WriteResult:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.machinery import errors
 from sampan.storage.backend import Backend, KeyValue, StoreConflict
-from sampan.storage.cacher import CacheItem, Cacher
+from sampan.storage.cacher import CacheItem, Cacher, CorruptValue
 from sampan.storage.cacher.item import ItemMaker
 
 Result = TypeVar("Result")
@@ -93,6 +93,14 @@ class StoredObjects:
         if entry is None:
             return None
         return StoredObject(self._items.make(entry.key, entry.value, entry.revision), self._codec, is_current=True)
+
+    def is_readable(self, entry: KeyValue) -> bool:
+        """Whether the stored value is an object of the resource."""
+        try:
+            stored = self.from_entry(entry)
+            return stored is not None and stored.obj is not None
+        except (CorruptValue, ValueError):
+            return False
 
     def peek(self, namespace: str, name: str) -> StoredObject | None:
         item = self._cacher.peek(namespace, name)

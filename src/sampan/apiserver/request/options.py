@@ -83,7 +83,10 @@ def _dry_run_errors(values: list[str]) -> list[FieldError]:
     return [FieldError.not_supported(FieldPath("dryRun"), values, ["All"])]
 
 
-def delete_options_of_query(query: Query) -> DeleteOptions:
+UNSAFE_DELETE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
+def delete_options_of_query(query: Query, *, allows_unsafe: bool = False) -> DeleteOptions:
     uid = query.get("uid")
     return parse_delete_options(
         {
@@ -92,11 +95,15 @@ def delete_options_of_query(query: Query) -> DeleteOptions:
             "propagationPolicy": query.get("propagationPolicy") if "propagationPolicy" in query else None,
             "orphanDependents": query.flag("orphanDependents") if "orphanDependents" in query else None,
             "dryRun": query.get_all("dryRun"),
-        }
+            UNSAFE_DELETE: query.flag(UNSAFE_DELETE),
+        },
+        allows_unsafe=allows_unsafe,
     )
 
 
-def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
+def parse_delete_options(value: dict[str, Any], *, allows_unsafe: bool = False) -> DeleteOptions:
+    """Return the options. `allows_unsafe` is whether AllowUnsafeMalformedObjectDeletion is enabled; otherwise
+    read errors cannot be ignored."""
     policy, orphan = value.get("propagationPolicy"), value.get("orphanDependents")
     field_errors: list[FieldError] = []
     path = FieldPath("propagationPolicy")
@@ -106,6 +113,13 @@ def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
     if policy is not None and policy not in _POLICIES:
         field_errors.append(FieldError.not_supported(path, policy, [*_POLICIES, "nil"]))
     field_errors += _dry_run_errors(value.get("dryRun") or [])
+    is_unsafe = allows_unsafe and bool(value.get(UNSAFE_DELETE))
+    if is_unsafe:
+        field_errors += [
+            FieldError.invalid(FieldPath(UNSAFE_DELETE), True, f"cannot be set together with .{name}")
+            for name in ("propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
+            if value.get(name) is not None
+        ]
     if field_errors:
         raise errors.invalid("DeleteOptions", "", field_errors, group=_META_GROUP)
     preconditions = value.get("preconditions") or {}
@@ -116,7 +130,16 @@ def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         dry_run=bool(value.get("dryRun")),
+        ignores_read_errors=is_unsafe,
     )
+
+
+def check_collection_delete_options(opts: DeleteOptions) -> None:
+    """Raise Invalid for options that are allowed only for the deletion of a single object."""
+    if opts.ignores_read_errors:
+        text = "is not allowed with DELETECOLLECTION, try again after removing the option"
+        field_errors = [FieldError.invalid(FieldPath(UNSAFE_DELETE), True, text)]
+        raise errors.invalid("DeleteOptions", "", field_errors, group=_META_GROUP)
 
 
 _RANDOM = random.Random()

@@ -37,12 +37,15 @@ async def failing_json_patch_changes_nothing(api: Api) -> None:
     assert (await api.get("a")).value == value
 
 
-async def patch_reports_a_missing_object_before_a_malformed_body(api: Api) -> None:
-    for media in (JSON_PATCH, MERGE_PATCH):
-        assert (await api.send("PATCH", "a", "", b"{not json", media)).code == 404
-    await api.create_object("a")
+async def patch_reports_a_malformed_body_before_a_missing_object(api: Api) -> None:
     for media in (JSON_PATCH, MERGE_PATCH):
         reply = await api.send("PATCH", "a", "", b"{not json", media)
+        assert (reply.code, reply.message) == (400, "invalid JSON patch"), reply.value
+        invalid = b"{}" if media == JSON_PATCH else b"[]"
+        assert (await api.send("PATCH", "a", "", invalid, media)).code == 404
+    await api.create_object("a")
+    for media in (JSON_PATCH, MERGE_PATCH):
+        reply = await api.send("PATCH", "a", "", b"{}" if media == JSON_PATCH else b"[]", media)
         assert reply.code == 400, reply.value
         assert reply.message.startswith("error decoding patch: "), reply.value
     assert (await api.send("PATCH", "a", "", b"{}", "application/xml")).code == 415
@@ -110,7 +113,7 @@ CHECKS: tuple[Check, ...] = (
     merge_patch_changes_only_its_fields,
     json_patch_operations_apply_in_order,
     failing_json_patch_changes_nothing,
-    patch_reports_a_missing_object_before_a_malformed_body,
+    patch_reports_a_malformed_body_before_a_missing_object,
     patch_checks_the_resource_version,
     patch_cannot_change_name_namespace_or_uid,
     json_patch_with_too_many_operations_is_rejected,
