@@ -34,6 +34,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
     "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",
     "PodCertificateRequest": "sampan.kubelet.volumes.plugins.pod_certificates",
+    "PodsAPI": "sampan.kubelet.agent.pods_api",
     "StaleControllerConsistencyHPA": "sampan.controllers.autoscaling.controller",
     "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
     "StorageCapacityScoring": "sampan.scheduler.plugins.volume_binding",

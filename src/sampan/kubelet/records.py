@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
 from sampan.host.activity import Activity
@@ -240,6 +242,11 @@ class PodRecord:
     def status(self) -> PodStatus:
         """The last computed status of the pod."""
         return self.published.pending if self.published.pending is not None else self.spec.pod.status
+
+    @property
+    def pod_with_status(self) -> Pod:
+        """The pod with its last computed status."""
+        return self.pod if self.published.pending is None else msgspec.structs.replace(self.pod, status=self.status)
 
     @property
     def api_pod(self) -> Pod | None:

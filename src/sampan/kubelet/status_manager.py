@@ -5,7 +5,7 @@ pod that is being deleted is removed from the API server after its final status 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,8 +31,18 @@ _TOO_LARGE = "request is too large"
 
 
 class StatusManager:
-    def __init__(self, *, records: Records, clock: Clock, activity: Activity, workers: int, trace: PodTrace) -> None:
-        self._records, self._workers, self._trace = records, workers, trace
+    def __init__(
+        self,
+        *,
+        records: Records,
+        clock: Clock,
+        activity: Activity,
+        workers: int,
+        trace: PodTrace,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_change` is called when a status changes, and when nothing is left of a pod on the node."""
+        self._records, self._workers, self._trace, self._on_change = records, workers, trace, on_change
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
 
     def set_pod_status(self, record: PodRecord, status: PodStatus, *, may_run: bool = False) -> None:
@@ -44,6 +54,7 @@ class StatusManager:
         if status != old:
             record.published.pending = status
             self._queue.add(record.uid)
+            self._on_change()
 
     def request_write(self, uid: str) -> None:
         """Request that the status is written again, for example to a new mirror pod."""
@@ -52,8 +63,13 @@ class StatusManager:
     def finish(self, record: PodRecord) -> None:
         """Allow the API object to be removed: nothing of the pod is left on the node."""
         record.move_to(PodSyncState.FINISHED)
+        self._on_change()
         if record.pod.metadata.deletionTimestamp is not None:
             self._queue.add(record.uid)
+
+    def note_removal(self) -> None:
+        """Note that the node has forgotten a pod, whose record is removed."""
+        self._on_change()
 
     def acknowledge(self, record: PodRecord) -> bool:
         """Note that `record.pod` has been updated. Return whether the update only reflects the status that this manager

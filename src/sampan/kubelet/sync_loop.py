@@ -382,6 +382,7 @@ class SyncLoop:
         record.free()
         record.move_to(PodSyncState.REMOVED)
         self._records.pop(record.uid, None)
+        self._statuses.note_removal()
 
     # -- internals ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Pod
+from sampan.api.types.core_v1 import Event, Pod
 from sampan.machinery import errors
 from sampan.machinery.client import Selection
 from sampan.testing import Cluster
@@ -27,6 +27,14 @@ class RealNodeCluster:
                 for event in batch:
                     if event.type in ("ADDED", "MODIFIED") and holds(event.object):
                         return event.object
+
+    async def wait_for_event(self, pod: str, reason: str, text: str) -> None:
+        """Wait for an event about a pod whose message contains a text."""
+        selection = Selection(namespace="default", fields=f"involvedObject.name={pod},reason={reason}")
+        async with asyncio.timeout(60), self.client.for_kind(Event).watch(selection) as events:
+            async for batch in events:
+                if any(event.type in ("ADDED", "MODIFIED") and text in event.object.message for event in batch):
+                    return
 
     async def wait_until_gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
         selection = Selection(namespace=namespace, fields=f"metadata.name={name}")

@@ -30,6 +30,7 @@ from sampan.kubelet.agent.node_status_updater import NodeStatusUpdater
 from sampan.kubelet.agent.pod_files import measure_pod_files
 from sampan.kubelet.agent.pod_resizer import PodResizer
 from sampan.kubelet.agent.pod_sources import ApiPodSource, StaticPodSources
+from sampan.kubelet.agent.pods_api import PodsApi
 from sampan.kubelet.agent.real_pod_lifecycle import PodLifecycleComponents, RealPodLifecycle
 from sampan.kubelet.agent.services import KubeletServices
 from sampan.kubelet.agent.shutdown.node_shutdown import NodeShutdownManager
@@ -80,6 +81,8 @@ class KubeletComponents:
     killer: ContainerKiller
     eviction: EvictionManager
     shutdown: NodeShutdownManager
+    pods_api: PodsApi | None
+    """The pods API on a socket; None if the feature is disabled."""
     image_collector: ImageGarbageCollector
 
 
@@ -87,7 +90,15 @@ def build_components(services: KubeletServices) -> KubeletComponents:
     config, clock, records, node = services.config, services.clock, services.records, services.node
     workers = config.kubelet.workers
     trace = PodTrace(recorder=services.recorder, node=config.name)
-    statuses = StatusManager(records=records, clock=clock, activity=services.activity, workers=workers, trace=trace)
+    pods_api = _build_pods_api(services)
+    statuses = StatusManager(
+        records=records,
+        clock=clock,
+        activity=services.activity,
+        workers=workers,
+        trace=trace,
+        on_change=pods_api.notify if pods_api is not None else lambda: None,
+    )
     evictor = PodEvictor(node=node, records=records, queue=services.queue, events=services.events, clock=clock)
     volumes = _build_volumes(services, evictor)
     plugins = _build_plugins(services, volumes)
@@ -169,7 +180,18 @@ def build_components(services: KubeletServices) -> KubeletComponents:
         killer=killer,
         eviction=eviction,
         shutdown=shutdown,
+        pods_api=pods_api,
         image_collector=image_collector,
+    )
+
+
+def _build_pods_api(services: KubeletServices) -> PodsApi | None:
+    if not services.config.kubelet.feature_gates.is_enabled("PodsAPI"):
+        return None
+    return PodsApi(
+        root=services.config.root,
+        pods=lambda: [record.pod_with_status for record in services.records.values()],
+        clock=services.clock,
     )
 
 

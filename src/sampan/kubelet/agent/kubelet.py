@@ -11,8 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-import msgspec
-
 from sampan.api.types.core_v1 import Pod
 from sampan.host.activity import Activity
 from sampan.host.clock import Clock
@@ -20,7 +18,7 @@ from sampan.kubelet.agent.components import KubeletComponents, build_components
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.services import build_services
 from sampan.kubelet.cgroups import VERSION_1
-from sampan.kubelet.records import PodQueue, PodRecord, Records
+from sampan.kubelet.records import PodQueue, Records
 from sampan.machinery.client import Client
 from sampan.machinery.control_loop.supervision import Supervision
 from sampan.machinery.informer import InformerFactory
@@ -56,13 +54,13 @@ class Kubelet:
 
     def pods(self) -> list[Pod]:
         """Return all pods of the node with their latest status."""
-        return [_pod_with_status(record) for record in self.records.values()]
+        return [record.pod_with_status for record in self.records.values()]
 
     def find(self, namespace: str, name: str, uid: str = "") -> Pod | None:
         for record in self.records.values():
             meta = record.pod.metadata
             if (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid):
-                return _pod_with_status(record)
+                return record.pod_with_status
         return None
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
@@ -82,6 +80,8 @@ class Kubelet:
             self._services.warn_node("CgroupV1", VERSION_1)
         await components.static_pod_sources.start()
         async with asyncio.TaskGroup() as group:
+            if components.pods_api is not None:
+                group.create_task(components.pods_api.run())
             for work in (
                 self._services.event_recorder.run(),
                 components.static_pod_sources.run(),
@@ -111,6 +111,8 @@ class Kubelet:
             components.housekeeping.run(),
         ):
             group.create_task(work)
+        if components.pods_api is not None:
+            components.pods_api.open()
         self.ready.set()
 
     async def _remove_pods(self) -> None:
@@ -157,9 +159,3 @@ async def build_kubelet(
             runtime=runtime,
         )
         yield Kubelet(build_components(services))
-
-
-def _pod_with_status(record: PodRecord) -> Pod:
-    if record.published.pending is None:
-        return record.pod
-    return msgspec.structs.replace(record.pod, status=record.status)

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,15 @@ _CHUNK = 1 << 16
 _RETRY_S = 10.0
 
 RpcMethod = Callable[[Message], Awaitable[Message]]
+StreamMethod = Callable[[Message], AsyncIterator[Message]]
 
 
 class ServiceError(Exception):
-    """An error whose message is returned to the client."""
+    """An error whose message is returned to the client, with the name of a gRPC status code."""
+
+    def __init__(self, text: str, *, code: str = "UNKNOWN") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,8 @@ class GrpcService:
     schema: Callable[[], ProtoSchema]
     name: str
     methods: Mapping[str, RpcMethod]
+    streams: Mapping[str, StreamMethod] = field(default_factory=dict)
+    """The methods that yield any number of responses."""
 
 
 class SocketServer:
@@ -142,11 +149,13 @@ async def _grpc(path: Path, services: Sequence[GrpcService]) -> AsyncIterator[No
     server = grpc.aio.server()
     for service in services:
         schema = service.schema()
-        handlers = {}
-        for name, call in service.methods.items():
+        handlers, unary, stream = {}, grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+        calls = [(name, unary, _handler(call)) for name, call in service.methods.items()]
+        streams = [(name, stream, _stream_handler(call)) for name, call in service.streams.items()]
+        for name, make_handler, handle in (*calls, *streams):
             method = schema.method(service.name, name)
-            handlers[name] = grpc.unary_unary_rpc_method_handler(
-                _handler(call),
+            handlers[name] = make_handler(
+                handle,
                 request_deserializer=method.request.FromString,
                 response_serializer=lambda message: message.SerializeToString(),
             )
@@ -172,6 +181,19 @@ def _handler(call: RpcMethod) -> Callable[[Message, Any], Awaitable[Message]]:
         try:
             return await call(request)
         except ServiceError as error:
-            await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+            await context.abort(grpc.StatusCode[error.code], str(error))
+
+    return handle
+
+
+def _stream_handler(call: StreamMethod) -> Callable[[Message, Any], AsyncIterator[Message]]:
+    async def handle(request: Message, context: Any) -> AsyncIterator[Message]:
+        import grpc
+
+        try:
+            async for response in call(request):
+                yield response
+        except ServiceError as error:
+            await context.abort(grpc.StatusCode[error.code], str(error))
 
     return handle
