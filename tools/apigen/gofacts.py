@@ -33,11 +33,11 @@ FIELD = re.compile(r"^\t(?:(\w+)[ \t]+)?(\S[^`]*?)[ \t]+`([^`]*)`", re.M)
 TAG = re.compile(r'json:"([^"]*)"')
 
 
-def module_folder(module: str) -> pathlib.Path:
+def module_folder(module: str, version: str = VERSION) -> pathlib.Path:
     with tempfile.TemporaryDirectory() as work:
         pathlib.Path(work, "go.mod").write_text("module facts\n\ngo 1.24\n")
         done = subprocess.run(
-            ["go", "mod", "download", "-json", f"{module}@{VERSION}"],
+            ["go", "mod", "download", "-json", f"{module}@{version}"],
             cwd=work,
             check=True,
             capture_output=True,

@@ -37,8 +37,11 @@ class NameCheck(Protocol):
 class NameFormat:
     """A validation by a pattern and, with a `limit`, by length in bytes."""
 
-    def __init__(self, *, pattern: str, message: str, limit: int = 0, unit: str = "characters") -> None:
-        self._match = re.compile(pattern.replace("(", "(?:")).fullmatch
+    def __init__(
+        self, *, pattern: str, message: str, limit: int = 0, unit: str = "characters", is_caseless: bool = False
+    ) -> None:
+        flags = re.IGNORECASE | re.ASCII if is_caseless else re.NOFLAG
+        self._match = re.compile(pattern.replace("(", "(?:"), flags).fullmatch
         self._message = message.replace("REGEX", f"regex used for validation is '{pattern}'")
         self._limit = limit
         self._too_long = too_long_message(limit, unit)
@@ -87,6 +90,14 @@ dns1123_subdomain = NameFormat(
     message="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     f"{_ENDS} (e.g. 'example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
+)
+
+dns1123_subdomain_caseless = NameFormat(
+    pattern=_SUBDOMAIN,
+    message="an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
+    f"{_ENDS} (e.g. 'Example.com', REGEX)",
+    limit=SUBDOMAIN_MAX,
+    is_caseless=True,
 )
 
 dns1123_subdomain_with_underscore = NameFormat(

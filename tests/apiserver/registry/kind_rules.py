@@ -11,6 +11,7 @@ from sampan.api.types.base import Object
 from sampan.api.values.times import format_time
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behavior import ResourceBehavior
+from sampan.apiserver.registry.declarative import complete_errors
 from sampan.apiserver.registry.gated_fields import GatedFields
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.registry.strategy_services import StrategyServices
@@ -51,7 +52,9 @@ class Rules:
         return obj
 
     def faults(self, spec: dict[str, Any] | None = None, **meta: Any) -> list[str]:
-        return [str(fault) for fault in self._strategy.validate_create(self._ctx, self.create(spec, **meta))]
+        obj = self.create(spec, **meta)
+        own = list(self._strategy.validate_create(self._ctx, obj))
+        return [str(fault) for fault in complete_errors(own, obj, None, self._ctx.is_enabled)]
 
     def update(self, old: Any, spec: dict[str, Any] | None = None, **meta: Any) -> tuple[Any, list[str]]:
         """Return the object that a PUT over `old` would store, and its validation errors."""
@@ -86,4 +89,6 @@ class Rules:
         metadata.keep_system_fields(meta, old.metadata)
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
             meta.generation = old.metadata.generation + 1
-        return obj, [str(fault) for fault in strategy.validate_update(self._ctx, obj, old)]
+        own = list(strategy.validate_update(self._ctx, obj, old))
+        options = strategy.declarative_options(self._ctx, old)
+        return obj, [str(fault) for fault in complete_errors(own, obj, old, options)]

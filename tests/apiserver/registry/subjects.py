@@ -163,6 +163,7 @@ def gadgets(open_backend: OpenBackend = memory_backend) -> RegistrySubject:
         number=lambda value: int(value["spec"]["size"]),
         needs_version=True,
         counts_generation=True,
+        repeats_errors=True,
         fixed={"kind": "Gadget", "apiVersion": "example.com/v1"},
     )
 

@@ -78,7 +78,7 @@ def test_event_cannot_be_an_owner() -> None:
     (fault,) = _validate_new(ownerReferences=[OwnerReference(apiVersion="v1", kind="Event", name="e", uid="1")])
     shown = '{"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}'
     message = "/v1, Kind=Event is disallowed from being an owner"
-    assert fault == f"metadata.ownerReferences: Invalid value: {shown}: {message}"
+    assert fault == f"metadata.ownerReferences[0]: Invalid value: {shown}: {message}"
 
 
 def test_update_error_is_reported_once_by_each_check() -> None:

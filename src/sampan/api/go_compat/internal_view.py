@@ -1,7 +1,6 @@
 """Parts of a pod in the form that kube-apiserver prints in error messages.
 
-These messages show its internal types, which name some fields differently, omit nothing, and keep hostNetwork and the
-like in the security context.
+These messages show its internal types, which name some fields differently and omit nothing.
 """
 
 import difflib
@@ -12,7 +11,8 @@ from typing import Any
 import msgspec
 
 from sampan.api import limits
-from sampan.api.types.core_v1 import PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodTemplateSpec
+from sampan.api.types.core_v1 import PersistentVolumeClaimTemplate, PodTemplateSpec
+from sampan.api.types.resource_v1 import ResourceClaimTemplateSpec
 
 _NAMES = {
     "apiGroup": "APIGroup",
@@ -47,29 +47,22 @@ _NAMES = {
     "rbd": "RBD",
     "seLinuxChangePolicy": "SELinuxChangePolicy",
     "seLinuxOptions": "SELinuxOptions",
+    "serviceAccount": "DeprecatedServiceAccount",
     "sslEnabled": "SSLEnabled",
     "storageos": "StorageOS",
     "tcpSocket": "TCPSocket",
     "tty": "TTY",
+    "uid": "UID",
     "wwids": "WWIDs",
 }
 _RBD_NAMES = {"monitors": "CephMonitors", "image": "RBDImage", "pool": "RBDPool", "user": "RadosUser"}
-_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
-_OMITTED_FIELDS = {"PodSpec": (*_HOST_FIELDS, "serviceAccount")}
-"""Fields that the internal type has in another struct, or not at all."""
-_REORDERED_FIELDS = {
-    "PodSpec": (("setHostnameAsFQDN", "subdomain"), ("preemptionPolicy", "priority"), ("overhead", "runtimeClassName")),
-    "PodSecurityContext": (("fsGroupChangePolicy", "fsGroup"),),
-    "Volume": (("quobyte", "rbd"),),
-}
+_REORDERED_FIELDS = {"Volume": (("quobyte", "rbd"),)}
 """Pairs of a field and the one that it follows in the internal type."""
 
 
 def internal_view(part: Any) -> Any:
     """Return the part as a JSON value with the keys in the order of the internal type."""
-    if isinstance(part, PodSpec):
-        return _view_pod_spec(part)
-    if isinstance(part, PersistentVolumeClaimTemplate | PodTemplateSpec):
+    if isinstance(part, PersistentVolumeClaimTemplate | PodTemplateSpec | ResourceClaimTemplateSpec):
         return {**_view_metadata(part.metadata), "Spec": internal_view(part.spec)}
     if isinstance(part, msgspec.Struct):
         return _view_struct(part)
@@ -111,7 +104,7 @@ def _view_metadata(part: msgspec.Struct) -> dict[str, Any]:
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[str]:
-    fields = [name for name in kind.__struct_fields__ if name not in _OMITTED_FIELDS.get(kind.__name__, ())]
+    fields = list(kind.__struct_fields__)
     for moved, before in _REORDERED_FIELDS.get(kind.__name__, ()):
         fields.remove(moved)
         fields.insert(fields.index(before) + 1, moved)
@@ -120,13 +113,6 @@ def _fields(kind: type[msgspec.Struct]) -> list[str]:
 
 def _name(field: str) -> str:
     return _NAMES.get(field) or field[0].upper() + field[1:]
-
-
-def _view_pod_spec(spec: PodSpec) -> dict[str, Any]:
-    view: dict[str, Any] = _view_struct(spec)
-    host = {_name(field): getattr(spec, field) for field in _HOST_FIELDS}
-    view["SecurityContext"] = {**host, **_view_struct(spec.securityContext or PodSecurityContext())}
-    return view
 
 
 _CONTEXT_LINES = 3

@@ -181,8 +181,8 @@ def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldEr
     field_errors: list[FieldError] = []
     path = METADATA / "ownerReferences"
     controller: OwnerReference | None = None
-    for owner in owners:
-        field_errors += _validate_owner_reference(owner, path)
+    for index, owner in enumerate(owners):
+        field_errors += _validate_owner_reference(owner, path[index])
         if not owner.controller:
             continue
         if controller is not None:
@@ -197,15 +197,14 @@ def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldEr
 
 
 def _validate_owner_reference(owner: OwnerReference, path: FieldPath) -> list[FieldError]:
-    field_errors: list[FieldError] = []
-    version = owner.apiVersion.rpartition("/")[2]
-    if not version or owner.apiVersion.count("/") > 1:
-        field_errors.append(FieldError.invalid(path / "apiVersion", owner.apiVersion, "version must not be empty"))
-    field_errors += [
-        FieldError.invalid(path / field, "", "must not be empty")
-        for field in ("kind", "name", "uid")
+    field_errors = [
+        FieldError.required(path / field, "must not be empty")
+        for field in ("apiVersion", "kind", "name", "uid")
         if not getattr(owner, field)
     ]
+    if owner.apiVersion and (owner.apiVersion.count("/") > 1 or owner.apiVersion.endswith("/")):
+        text = "must be <group>/<version> or <version>"
+        field_errors.insert(0, FieldError.invalid(path / "apiVersion", owner.apiVersion, text))
     if (owner.kind, owner.apiVersion) == ("Event", "v1"):
         field_errors.append(FieldError.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
     return field_errors

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 from sampan.api import limits, names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.authz.rbac import policy_rules
 from sampan.apiserver.authz.rbac.authorizer import GROUP, MissingRole, RbacIndex
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, Strategy
-from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_required
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_immutable,
+    validate_required,
+)
 from sampan.apiserver.request.call import MASTERS, UserInfo
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery import errors
@@ -32,7 +36,6 @@ class RbacStrategy(Strategy):
     """Common behavior of RBAC kinds: any path segment is a name, and privilege escalation is checked before a write."""
 
     allow_create_on_update = True
-    validates_whole = True
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name)
@@ -48,8 +51,6 @@ def validate_policy_rules(rules: Sequence[PolicyRule] | None, *, is_namespaced: 
 
 
 def _validate_policy_rule(rule: PolicyRule, path: str, is_namespaced: bool) -> FieldErrors:
-    if not rule.verbs:
-        yield FieldError.required(f"{path}.verbs", "verbs must contain at least one value")
     if not rule.nonResourceURLs:
         if not rule.apiGroups:
             yield FieldError.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
@@ -89,8 +90,7 @@ class RoleBindingStrategy(RbacStrategy):
 
     def validate_update(self, ctx: Context, obj: Binding, old: Binding) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
-        if obj.roleRef != old.roleRef:
-            yield FieldError.invalid("roleRef", encode_error_value(obj.roleRef), "cannot change roleRef")
+        yield from validate_immutable(obj.roleRef, old.roleRef, "roleRef")
 
 
 def _validate_role_ref(reference: RoleRef, roles: Sequence[str]) -> FieldErrors:
@@ -98,13 +98,11 @@ def _validate_role_ref(reference: RoleRef, roles: Sequence[str]) -> FieldErrors:
         yield FieldError.not_supported("roleRef.apiGroup", reference.apiGroup, [GROUP])
     if reference.kind not in roles:
         yield FieldError.not_supported("roleRef.kind", reference.kind, roles)
-    yield from validate_required(reference.name, "roleRef.name")
     for text in names.path_segment(reference.name):
         yield FieldError.invalid("roleRef.name", reference.name, text)
 
 
 def _validate_subject(subject: Subject, path: str, is_namespaced: bool) -> FieldErrors:
-    yield from validate_required(subject.name, f"{path}.name")
     if subject.kind not in _SUBJECTS:
         yield FieldError.not_supported(f"{path}.kind", subject.kind, _SUBJECTS)
         return

@@ -17,6 +17,7 @@ from sampan.api.resources.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.registry.declarative import complete_errors
 from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction
 from sampan.apiserver.registry.gated_fields import GatedFields
 from sampan.apiserver.registry.metadata import ATTEMPTS, generate_name
@@ -151,8 +152,10 @@ class Store:
             needs_qualified_finalizers=self.strategy.needs_qualified_finalizers,
         )
         own = collect_errors(strategy.validate_create(ctx, obj))
-        if field_errors or own:
-            raise self._invalid(obj, own if own and strategy.metadata_last else field_errors + own)
+        reported = own if own and strategy.metadata_last else field_errors + own
+        reported = complete_errors(reported, obj, None, ctx.is_enabled)
+        if reported:
+            raise self._invalid(obj, reported)
         ctx.warn_all(strategy.warnings(ctx, obj, None))
 
     async def _put_new(self, ctx: Context, obj: Any) -> WriteResult:
@@ -270,11 +273,14 @@ class Store:
         )
         field_errors.extend(permission_errors)
         field_errors.extend(collect_errors(strategy.validate_update(ctx, obj, old)))
+        field_errors = complete_errors(
+            field_errors,
+            obj,
+            old,
+            strategy.declarative_options(ctx, old),
+            validates_immutable_parts=strategy.validates_immutable_parts,
+        )
         if field_errors:
-            if strategy.validates_whole:
-                field_errors += metadata.validate_object_meta(
-                    obj.metadata, self.resource.namespaced, strategy.validate_name
-                )
             raise self._invalid(obj, field_errors)
         ctx.warn_all(strategy.warnings(ctx, obj, old))
 

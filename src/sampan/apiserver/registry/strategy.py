@@ -1,9 +1,10 @@
 """The strategy of a kind; the base class is a kind without special behavior.
 
 `Store` fixes the order of a write: default, (mutating admission), begin_write, prepare_for_*, validate_permissions
-(updates only), validate_*, (validating admission), store. `default`, `begin_write` and `prepare_for_*` may change the
-object; `validate_*` must not, and returns all errors in field order. The counterparts are `RESTCreateStrategy`,
-`RESTUpdateStrategy` and `RESTDeleteStrategy` of `k8s.io/apiserver/pkg/registry/rest`.
+(updates only), validate_*, the validation tags of the type (`declarative`), (validating admission), store. `default`,
+`begin_write` and `prepare_for_*` may change the object; `validate_*` must not, and returns all errors in field order.
+The counterparts are `RESTCreateStrategy`, `RESTUpdateStrategy` and `RESTDeleteStrategy` of
+`k8s.io/apiserver/pkg/registry/rest`.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ class Strategy:
     """Whether DELETE returns the object instead of a Status."""
     default_garbage_collection_policy: deletion.Policy = "Background"
     """What happens to the dependents if a DELETE has no propagation policy."""
-    validates_whole = False
-    """Whether an update is validated like a create as well, so that errors in the metadata are repeated."""
+    validates_immutable_parts = True
+    """Whether the parts below an immutable field that was changed are validated nevertheless."""
     metadata_last = False
     """Whether errors in the metadata of a new object are reported only if there are no others."""
     counts_generation = False
@@ -132,6 +133,10 @@ class Strategy:
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         return ()
+
+    def declarative_options(self, ctx: Context, old: Any) -> Callable[[str], bool]:
+        """Return the function that tells which options of the validation tags are on for an update of `old`."""
+        return ctx.is_enabled
 
     def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
         return ()

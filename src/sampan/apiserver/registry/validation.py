@@ -52,13 +52,12 @@ def validate_labels(labels: Mapping[str, str], path: str) -> FieldErrors:
 
 
 def validate_typed_reference(reference: Any, path: str) -> FieldErrors:
-    """Yield the errors of the apiGroup, kind and name by which an object refers to another one."""
+    """Yield the errors of the apiGroup, kind and name by which an object refers to another one, except missing ones."""
     if reference.apiGroup is not None:
         yield from validate_dns_subdomain(reference.apiGroup, f"{path}.apiGroup")
     for field in ("kind", "name"):
         value = getattr(reference, field)
-        yield from validate_required(value, f"{path}.{field}")
-        for text in names.path_segment(value):
+        for text in names.path_segment(value) if value else ():
             yield FieldError.invalid(f"{path}.{field}", value, text)
 
 

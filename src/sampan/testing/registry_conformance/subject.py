@@ -44,6 +44,8 @@ class RegistrySubject:
     needs_version: bool = False
     """Whether an update must specify a resource version."""
     counts_generation: bool = False
+    repeats_errors: bool = False
+    """Whether errors in the metadata of an update are repeated, as those of custom resources are."""
     """Whether every change of the content increments the generation."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Other required fields of an object, which are the same in all objects."""

@@ -77,7 +77,8 @@ async def update_keeps_system_metadata(api: Api) -> None:
     refused = await api.put("a", _change(api, value, 1, resourceVersion=after["resourceVersion"], **marked))
     fields = [cause["field"] for cause in refused.value["details"]["causes"]]
     assert refused.code == 422, refused.value
-    assert fields[:2] == fields[2:4] == ["metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"]
+    names = ["metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"]
+    assert fields == names * (2 if api.subject.repeats_errors else 1)
     assert refused.message.count("metadata.deletionTimestamp") == 1
 
 
@@ -112,13 +113,12 @@ async def generation_counts_changes_of_the_spec(api: Api) -> None:
     assert generations == ([1, 2, 2, 2, 3] if api.subject.counts_generation else [None] * 5)
 
 
-async def errors_of_metadata_appear_twice_in_causes(api: Api) -> None:
+async def errors_of_metadata_in_causes(api: Api) -> None:
     value = await api.create_object("a", 1)
     reply = await api.put("a", _change(api, value, 2, labels={"a b": "x"}))
     causes = [cause["field"] for cause in reply.value["details"]["causes"]]
     assert reply.code == 422, reply.value
-    assert len(causes) >= 3, reply.value
-    assert set(causes) == {"metadata.labels"}, reply.value
+    assert causes == ["metadata.labels"] * (3 if api.subject.repeats_errors else 1), reply.value
     assert reply.message.count("metadata.labels") == 1
 
 
@@ -132,5 +132,5 @@ CHECKS: tuple[Check, ...] = (
     update_without_changes_writes_nothing,
     dry_run_update_stores_nothing,
     generation_counts_changes_of_the_spec,
-    errors_of_metadata_appear_twice_in_causes,
+    errors_of_metadata_in_causes,
 )

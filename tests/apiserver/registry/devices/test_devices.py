@@ -66,7 +66,8 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
                 "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or "
                 "`firstAvailable` is required, "
                 "but multiple fields are set",
-                'spec.devices.requests[1]: Duplicate value: "r"',
+                'spec.devices.requests[1]: Duplicate value: {"name":"r","exactly":{"deviceClassName":"gpu",'
+                '"allocationMode":"ExactCount","count":1}}',
             ],
         ),
         (
@@ -102,7 +103,8 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
             [
                 'spec.config[0].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object',
                 "spec.config[1].opaque: Required value",
-                'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name',
+                'spec.extendedResourceName: Invalid value: "cpu": a name must be a domain-prefixed path, such as '
+                "'example.com/my-prop'",
             ],
         ),
         (
@@ -130,8 +132,8 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
             SLICES,
             resource_slice(sharedCounters=[{"name": "c", "counters": {"x": {"value": "1"}}}, {"name": "c"}]),
             [
+                'spec.sharedCounters[1]: Duplicate value: {"name":"c"}',
                 "spec.sharedCounters[1].counters: Required value",
-                'spec.sharedCounters[1]: Duplicate value: "c"',
             ],
         ),
         (SLICES, slice_with_policy({"default": "4", "validRange": {"min": "2", "step": "2", "max": "8"}}), []),
@@ -178,8 +180,7 @@ def test_defaults() -> None:
 def test_spec_of_claim_is_immutable() -> None:
     change = {"spec": {"devices": {"requests": [{**REQUEST, "name": "s"}]}}}
     (message,) = errors_of_change(CLAIMS, claim(), change)
-    assert message.startswith("spec: Invalid value: {")
-    assert message.endswith(": field is immutable")
+    assert message == "spec: Invalid value: null: field is immutable"
 
 
 @pytest.mark.parametrize("value", [True, "1"])
@@ -271,9 +272,8 @@ def status_with_allocation(*results: dict[str, Any], **status: Any) -> dict[str,
                 f'status.allocation.devices.results[0].request: Invalid value: "x": {NO_REQUEST}',
                 "status.allocation.devices.results[0].bindingFailureConditions: Invalid value: null: "
                 "bindingFailureConditions are required to use bindingConditions",
-                f'status.allocation.devices.results[0].shareID: Invalid value: "{UID.upper()}": uid must be '
-                "in RFC 4122 "
-                "normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters",
+                f'status.allocation.devices.results[0].shareID: Invalid value: "{UID.upper()}": must be a lowercase '
+                "UUID in 8-4-4-4-12 format",
             ],
         ),
         (

@@ -60,7 +60,7 @@ BOTH = "may not set both a target raw value and a target utilization"
     [
         (
             {"maxReplicas": -1},
-            ["spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1", "…`minReplicas`"],
+            ["…`minReplicas`", "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1"],
         ),
         (metrics(object_metric("")), []),
         (
@@ -83,7 +83,7 @@ BOTH = "may not set both a target raw value and a target utilization"
             metrics({**pods(**AVERAGE), **resource(type="Utilization", averageUtilization=5)}),
             [f"{AT}.pods: Forbidden: must populate the given metric source only"],
         ),
-        (metrics({"type": ""}), [f"{AT}.type: Required value…", f'{AT}.type: Unsupported value: ""…', "…"]),
+        (metrics({"type": ""}), [f"{AT}.type: Required value…", f'{AT}.type: Unsupported value: ""…']),
         (
             {"behavior": {"scaleUp": {"tolerance": "-1"}}},
             ['spec.behavior.scaleUp.tolerance: Invalid value: "-1": must be greater than or equal to 0'],
@@ -115,7 +115,13 @@ def test_stored_target_without_api_group_is_allowed_until_its_kind_changes() -> 
 def test_stored_min_replicas_zero_and_invalid_described_object_are_allowed() -> None:
     old = RULES.create({"minReplicas": 0, **metrics(object_metric("a/b/c"))})
     assert RULES.update(old, {"minReplicas": 0, **metrics(object_metric("d/e/f"))})[1] == []
-    assert len(RULES.faults({"minReplicas": 0, **metrics(object_metric(""))})) == 1
+    spec = {"minReplicas": 0, **metrics(object_metric(""))}
+    message = "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"
+    for is_allowed in (True, False):
+        gates = FeatureGates({"HPAScaleToZero": is_allowed})
+        rules = Rules(horizontalpodautoscalers.BEHAVIOR, HorizontalPodAutoscaler, SPEC, gates)
+        assert rules.faults(spec) == ([] if is_allowed else [message])
+        assert rules.update(old, spec)[1] == []
 
 
 def test_scaling_behavior_defaults() -> None:

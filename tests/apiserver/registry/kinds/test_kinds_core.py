@@ -150,7 +150,7 @@ def test_errors(path: str, value: dict[str, Any], faults: list[str]) -> None:
             SLICES,
             named_object(addressType="IPv4"),
             {"addressType": "IPv6"},
-            ['addressType: Invalid value: "IPv6": field is immutable'],
+            ["addressType: Invalid value: null: field is immutable"],
         ),
         (
             REVISIONS,

@@ -84,7 +84,8 @@ AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
             named_object(spec={"type": "Exempt", "limited": {}}),
             [
                 "spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'",
-                "spec.limited: Forbidden: must be nil if the type is not Limited",
+                "spec.limited: Forbidden",
+                "spec.limited.limitResponse.type: Required value",
             ],
         ),
         (

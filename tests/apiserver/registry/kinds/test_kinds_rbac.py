@@ -55,9 +55,9 @@ def binding(*subjects: dict[str, Any], kind: str = "ClusterRole") -> dict[str, A
             [
                 f'subjects[0].apiGroup: Unsupported value: "{GROUP}": supported values: ""',
                 "subjects[0].namespace: Required value",
-                "subjects[1].name: Required value",
                 f'subjects[1].apiGroup: Unsupported value: "x": supported values: "{GROUP}"',
                 'subjects[2].kind: Unsupported value: "Odd": supported values: "ServiceAccount", "User", "Group"',
+                "subjects[1].name: Required value",
             ],
         ),
         (BINDINGS, binding({"kind": "ServiceAccount", "name": "s"}, kind="Role"), []),

@@ -204,7 +204,7 @@ def test_volume_attachment_status_is_validated_and_written_separately() -> None:
     value = attachment({"persistentVolumeName": "v"})
     invalid_status = {"status": {"attachError": {"message": "m" * 1025, "errorCode": -1}}}
     assert errors_of_change(ATTACHMENTS, value, invalid_status, "/status") == [
-        "status.attachError.message: Too long: may not be more than 262144 bytes",
+        "status.attachError.message: Too long: may not be more than 1024 bytes",
         "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
     ]
 

@@ -35,7 +35,6 @@ from sampan.apiserver.registry.validation import (
     validate_dns_subdomain,
     validate_one_of,
     validate_optional_one_of,
-    validate_required,
 )
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -53,7 +52,6 @@ class PolicyStrategy(Strategy):
     has_expressions = True
     allow_unconditional_update = False
     counts_generation = True
-    validates_whole = True
 
     def default(self, obj: Any) -> None:
         spec: PolicySpec = obj.spec
@@ -178,7 +176,6 @@ def _parameters(binding: Binding, now: float) -> str:
 class PolicyBindingStrategy(Strategy):
     allow_unconditional_update = False
     counts_generation = True
-    validates_whole = True
     columns = (
         NAME,
         Column(
@@ -200,11 +197,8 @@ class PolicyBindingStrategy(Strategy):
 
 
 def validate_binding_spec(spec: BindingSpec) -> FieldErrors:
-    yield from (
-        validate_dns_subdomain(spec.policyName, "spec.policyName")
-        if spec.policyName
-        else validate_required("", "spec.policyName")
-    )
+    if spec.policyName:
+        yield from validate_dns_subdomain(spec.policyName, "spec.policyName")
     if spec.paramRef is not None:
         yield from _validate_param_ref(spec.paramRef, "spec.paramRef")
     if spec.matchResources is not None:

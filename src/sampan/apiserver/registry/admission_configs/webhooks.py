@@ -135,7 +135,6 @@ class WebhookStrategy(Strategy):
     has_expressions = True
     allow_unconditional_update = False
     counts_generation = True
-    validates_whole = True
     columns = (
         NAME,
         Column(

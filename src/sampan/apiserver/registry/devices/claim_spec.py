@@ -20,12 +20,8 @@ from sampan.api.types.resource_v1 import (
 )
 from sampan.api.values.scalars import RawJSON
 from sampan.apiserver.registry.devices.names import (
-    identity,
     validate_device_toleration,
-    validate_driver_name,
-    validate_fully_qualified_name,
-    validate_set,
-    validate_slice,
+    validate_items,
 )
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -41,7 +37,7 @@ _MAX_SELECTORS, _MAX_PARAMETERS_BYTES = 32, 10 * 1024
 
 
 def validate_selectors(selectors: Sequence[DeviceSelector], path: str) -> FieldErrors:
-    yield from validate_slice(selectors, _MAX_SELECTORS, _validate_selector, path)
+    yield from validate_items(selectors, _MAX_SELECTORS, _validate_selector, path)
 
 
 def _validate_selector(selector: DeviceSelector, path: str) -> FieldErrors:
@@ -67,7 +63,6 @@ def validate_opaque_configuration(configuration: OpaqueDeviceConfiguration | Non
     if configuration is None:
         yield FieldError.required(f"{path}.opaque")
         return
-    yield from validate_driver_name(configuration.driver, f"{path}.opaque.driver")
     yield from validate_raw_object(configuration.parameters, f"{path}.opaque.parameters")
 
 
@@ -148,21 +143,17 @@ def validate_claim_spec(claim: DeviceClaim, path: str) -> FieldErrors:
         yield from validate_opaque_configuration(configuration.opaque, item_path)
 
     requests = claim.requests or []
-    yield from validate_set(requests, MAX_REQUESTS, _validate_request, lambda request: request.name, f"{path}.requests")
-    yield from validate_slice(claim.constraints, _MAX_CONSTRAINTS, validate_constraint, f"{path}.constraints")
-    yield from validate_slice(claim.config, MAX_CONFIGURATIONS, validate_configuration, f"{path}.config")
+    yield from validate_items(requests, MAX_REQUESTS, _validate_request, f"{path}.requests")
+    yield from validate_items(claim.constraints, _MAX_CONSTRAINTS, validate_constraint, f"{path}.constraints")
+    yield from validate_items(claim.config, MAX_CONFIGURATIONS, validate_configuration, f"{path}.config")
 
 
 def _validate_request_references(references: list[str], request_names: RequestNames, path: str) -> FieldErrors:
-    yield from validate_set(references, MAX_REQUESTS, request_names.validate_reference, identity, path)
+    yield from validate_items(references, MAX_REQUESTS, request_names.validate_reference, path)
 
 
 def _validate_match_attribute(constraint: DeviceConstraint, path: str) -> FieldErrors:
-    if constraint.matchAttribute is not None:
-        yield from validate_fully_qualified_name(constraint.matchAttribute, f"{path}.matchAttribute")
-    elif constraint.distinctAttribute is not None:
-        yield from validate_fully_qualified_name(constraint.distinctAttribute, f"{path}.distinctAttribute")
-    else:
+    if constraint.matchAttribute is None and constraint.distinctAttribute is None:
         text = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         yield FieldError.required(path, text)
 
@@ -175,10 +166,11 @@ def _validate_request(request: DeviceRequest, field_path: str) -> FieldErrors:
     elif exactly is not None and alternatives:
         yield FieldError.invalid(field_path, None, f"{_EXACTLY_ONE_ERROR}, but multiple fields are set")
     elif exactly is not None:
+        yield from _validate_class_name(exactly.deviceClassName, f"{field_path}.exactly.deviceClassName")
         yield from _validate_exact_request(exactly, f"{field_path}.exactly")
     else:
         path = f"{field_path}.firstAvailable"
-        yield from validate_set(alternatives, _MAX_ALTERNATIVES, _validate_subrequest, lambda part: part.name, path)
+        yield from validate_items(alternatives, _MAX_ALTERNATIVES, _validate_subrequest, path)
 
 
 def _validate_subrequest(part: DeviceSubRequest, path: str) -> FieldErrors:
@@ -186,17 +178,13 @@ def _validate_subrequest(part: DeviceSubRequest, path: str) -> FieldErrors:
     yield from _validate_exact_request(part, path)
 
 
+def _validate_class_name(name: str, path: str) -> FieldErrors:
+    yield from validate_dns_subdomain(name, path) if name else validate_required("", path)
+
+
 def _validate_exact_request(part: ExactDeviceRequest | DeviceSubRequest, path: str) -> FieldErrors:
-    name = part.deviceClassName
-    yield from (
-        validate_dns_subdomain(name, f"{path}.deviceClassName")
-        if name
-        else validate_required("", f"{path}.deviceClassName")
-    )
     yield from validate_selectors(part.selectors, f"{path}.selectors")
-    if part.allocationMode not in _MODES:
-        yield FieldError.not_supported(f"{path}.allocationMode", part.allocationMode, _MODES)
-    elif part.allocationMode == "All" and part.count:
+    if part.allocationMode == "All" and part.count:
         yield FieldError.invalid(f"{path}.count", part.count, "must not be specified when allocationMode is 'All'")
     elif part.allocationMode == "ExactCount" and part.count <= 0:
         yield FieldError.invalid(f"{path}.count", part.count, "must be greater than zero")

@@ -35,12 +35,9 @@ from sampan.apiserver.registry.devices.claim_spec import (
     validate_raw_object,
 )
 from sampan.apiserver.registry.devices.names import (
-    identity,
     validate_driver_name,
+    validate_items,
     validate_pool_name,
-    validate_set,
-    validate_slice,
-    validate_uid,
 )
 from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
 from sampan.apiserver.registry.validation import (
@@ -48,8 +45,6 @@ from sampan.apiserver.registry.validation import (
     is_same,
     validate_conditions,
     validate_dns_label,
-    validate_immutable,
-    validate_one_of,
     validate_qualified_name,
     validate_required,
 )
@@ -58,8 +53,6 @@ from sampan.apiserver.request.call import is_service_account_on
 MAX_BINDING_CONDITIONS = 4
 _MAX_RESULTS, _MAX_DEVICES = 32, 1 << 31
 _MAX_DEVICE_CONDITIONS, _MAX_IPS = 8, 16
-_MAX_INTERFACE_NAME_LENGTH, _MAX_HARDWARE_ADDRESS_LENGTH = 256, 128
-_SOURCES = ("FromClaim", "FromClass")
 
 DeviceId = tuple[str, str, str, str]
 
@@ -83,14 +76,10 @@ def validate_claim_status(claim: ResourceClaim, old: ResourceClaimStatus) -> Fie
     def validate_device(device: AllocatedDeviceStatus, path: str) -> FieldErrors:
         return _validate_allocated_device(device, allocated, path)
 
-    yield from validate_set(
-        status.reservedFor, MAX_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
-    )
-    yield from validate_set(status.devices, _MAX_DEVICES, validate_device, _device_path, "status.devices")
+    yield from validate_items(status.reservedFor, MAX_CONSUMERS, _validate_consumer_reference, "status.reservedFor")
+    yield from validate_items(status.devices, _MAX_DEVICES, validate_device, "status.devices")
     yield from _validate_reservation(claim, old)
-    if allocation is not None and old.allocation is not None:
-        yield from validate_immutable(allocation, old.allocation, "status.allocation")
-    elif allocation is not None:
+    if allocation is not None and old.allocation is None:
         yield from _validate_allocation(allocation, request_names, "status.allocation")
 
 
@@ -123,23 +112,18 @@ def _validate_consumer_reference(user: ResourceClaimConsumerReference, path: str
 def _validate_allocation(allocation: AllocationResult, request_names: RequestNames, path: str) -> FieldErrors:
     def validate_result(result: DeviceRequestAllocationResult, item_path: str) -> FieldErrors:
         yield from request_names.validate_reference(result.request, f"{item_path}.request")
-        yield from validate_driver_name(result.driver, f"{item_path}.driver")
-        yield from validate_pool_name(result.pool, f"{item_path}.pool")
         yield from validate_dns_label(result.device, f"{item_path}.device")
         yield from validate_binding_conditions(result.bindingConditions, result.bindingFailureConditions, item_path)
-        if result.shareID is not None:
-            yield from validate_uid(result.shareID, f"{item_path}.shareID")
 
     def validate_configuration(configuration: DeviceAllocationConfiguration, item_path: str) -> FieldErrors:
-        yield from validate_one_of(configuration.source, _SOURCES, f"{item_path}.source")
-        yield from validate_set(
-            configuration.requests, MAX_REQUESTS, request_names.validate_reference, identity, f"{item_path}.requests"
+        yield from validate_items(
+            configuration.requests, MAX_REQUESTS, request_names.validate_reference, f"{item_path}.requests"
         )
         yield from validate_opaque_configuration(configuration.opaque, item_path)
 
     devices = allocation.devices
-    yield from validate_slice(devices.results, _MAX_RESULTS, validate_result, f"{path}.devices.results")
-    yield from validate_slice(devices.config, 2 * MAX_CONFIGURATIONS, validate_configuration, f"{path}.devices.config")
+    yield from validate_items(devices.results, _MAX_RESULTS, validate_result, f"{path}.devices.results")
+    yield from validate_items(devices.config, 2 * MAX_CONFIGURATIONS, validate_configuration, f"{path}.devices.config")
     if allocation.nodeSelector is not None:
         yield from validate_node_selector(allocation.nodeSelector, f"{path}.nodeSelector")
 
@@ -147,8 +131,8 @@ def _validate_allocation(allocation: AllocationResult, request_names: RequestNam
 def validate_binding_conditions(conditions: list[str], failures: list[str], path: str) -> FieldErrors:
     """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
     conditions_path, failures_path = f"{path}.bindingConditions", f"{path}.bindingFailureConditions"
-    yield from validate_slice(conditions, MAX_BINDING_CONDITIONS, validate_qualified_name, conditions_path)
-    yield from validate_slice(failures, MAX_BINDING_CONDITIONS, validate_qualified_name, failures_path)
+    yield from validate_items(conditions, MAX_BINDING_CONDITIONS, validate_qualified_name, conditions_path)
+    yield from validate_items(failures, MAX_BINDING_CONDITIONS, validate_qualified_name, failures_path)
     distinct_conditions: set[str] = set()
     for index, condition in enumerate(conditions):
         if condition in distinct_conditions:
@@ -174,8 +158,6 @@ def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[Dev
     yield from validate_driver_name(device.driver, f"{path}.driver")
     yield from validate_pool_name(device.pool, f"{path}.pool")
     yield from validate_dns_label(device.device, f"{path}.device")
-    if device.shareID is not None:
-        yield from validate_uid(device.shareID, f"{path}.shareID")
     if device_id(device) not in allocated:
         yield FieldError.invalid(path, _device_path(device), "must be an allocated device in the claim")
     conditions = device.conditions or []
@@ -189,11 +171,7 @@ def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[Dev
 
 
 def _validate_network_data(data: NetworkDeviceData, path: str) -> FieldErrors:
-    if names.size(data.interfaceName) > _MAX_INTERFACE_NAME_LENGTH:
-        yield FieldError.too_long(f"{path}.interfaceName", _MAX_INTERFACE_NAME_LENGTH)
-    if names.size(data.hardwareAddress) > _MAX_HARDWARE_ADDRESS_LENGTH:
-        yield FieldError.too_long(f"{path}.hardwareAddress", _MAX_HARDWARE_ADDRESS_LENGTH)
-    yield from validate_set(data.ips, _MAX_IPS, addresses.interface_address, identity, f"{path}.ips")
+    yield from validate_items(data.ips, _MAX_IPS, addresses.interface_address, f"{path}.ips")
 
 
 _ASSOCIATED_NODE_PREFIX, _ARBITRARY_NODE_PREFIX = "associated-node:", "arbitrary-node:"

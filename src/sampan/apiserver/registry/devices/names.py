@@ -15,8 +15,6 @@ from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_subdomain,
     validate_label_value,
-    validate_one_of,
-    validate_optional_one_of,
     validate_qualified_name,
 )
 
@@ -28,8 +26,12 @@ _MIN_SHOWN_KEY_LENGTH = 16
 def validate_slice(items: Sequence[Item], maximum: int, check: Check[Item], path: str) -> FieldErrors:
     if len(items) > maximum:
         yield FieldError.too_many(path, len(items), maximum)
-        return
-    for index, item in enumerate(items):
+    yield from validate_items(items, maximum, check, path)
+
+
+def validate_items(items: Sequence[Item], maximum: int, check: Check[Item], path: str) -> FieldErrors:
+    """Yield the errors of the items of a list, unless there are too many, which the tags of the list report."""
+    for index, item in enumerate(items if len(items) <= maximum else ()):
         yield from check(item, f"{path}[{index}]")
 
 
@@ -61,10 +63,6 @@ def _truncate_middle(text: str, longest: int) -> str:
         return text
     visible_length = longest - 3
     return f"{text[: (visible_length + 1) // 2]}...{text[len(text) - visible_length // 2 :]}"
-
-
-def identity(item: str) -> str:
-    return item
 
 
 MAX_DOMAIN_LENGTH, MAX_IDENTIFIER_LENGTH = 63, 32
@@ -130,17 +128,11 @@ def validate_uid(uid: str, path: str) -> FieldErrors:
 def validate_device_taint(taint: DeviceTaint, path: str) -> FieldErrors:
     yield from validate_qualified_name(taint.key, f"{path}.key")
     yield from validate_label_value(taint.value, f"{path}.value")
-    yield from validate_one_of(taint.effect, EFFECTS, f"{path}.effect")
 
 
 def validate_device_toleration(toleration: DeviceToleration, path: str) -> FieldErrors:
-    if toleration.key:
-        yield from validate_qualified_name(toleration.key, f"{path}.key")
     if toleration.operator == "Exists":
         if toleration.value:
             yield FieldError.invalid(f"{path}.value", toleration.value, "must be empty for operator `Exists`")
     elif toleration.operator == "Equal":
         yield from validate_label_value(toleration.value, f"{path}.value")
-    else:
-        yield from validate_one_of(toleration.operator, _OPERATORS, f"{path}.operator")
-    yield from validate_optional_one_of(toleration.effect or None, EFFECTS, f"{path}.effect")

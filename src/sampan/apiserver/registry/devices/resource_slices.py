@@ -25,6 +25,7 @@ from sampan.apiserver.registry.devices.names import (
     validate_device_qualified_name,
     validate_device_taint,
     validate_driver_name,
+    validate_items,
     validate_map,
     validate_pool_name,
     validate_set,
@@ -36,7 +37,6 @@ from sampan.apiserver.registry.validation import (
     validate_dns_label,
     validate_dns_subdomain,
     validate_immutable,
-    validate_required,
 )
 
 _MAX_VALID_VALUES = 10
@@ -121,7 +121,6 @@ def _validate_step(value: Quantity | None, minimum: Quantity, step: Quantity, pa
 
 _MAX_DEVICES, _MAX_ADVANCED_DEVICES, _MAX_TAINTS, _MAX_COUNTER_SETS, _MAX_COUNTERS = 128, 64, 16, 8, 32
 _MAX_COUNTER_CONSUMPTIONS, _MAX_ATTRIBUTES, _MAX_ATTRIBUTE_LENGTH = 2, 32, 64
-_SCALARS = ("bool", "int", "string", "version")
 _NUMBER, _BUILD = r"(0|[1-9]\d*)", r"[0-9a-zA-Z-]+"
 _PRE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _is_version = re.compile(
@@ -153,13 +152,7 @@ def validate_resource_slice_spec(spec: ResourceSliceSpec, old: ResourceSliceSpec
     is_advanced = any(device.taints or device.consumesCounters for device in spec.devices)
     maximum = _MAX_ADVANCED_DEVICES if is_advanced else _MAX_DEVICES
     yield from validate_set(spec.devices, maximum, validate_device, lambda device: device.name, f"{path}.devices")
-    yield from validate_set(
-        spec.sharedCounters,
-        _MAX_COUNTER_SETS,
-        _validate_counter_set,
-        lambda counter_set: counter_set.name,
-        f"{path}.sharedCounters",
-    )
+    yield from validate_items(spec.sharedCounters, _MAX_COUNTER_SETS, _validate_counter_set, f"{path}.sharedCounters")
 
 
 def _validate_pool(pool: ResourcePool, path: str) -> FieldErrors:
@@ -198,30 +191,16 @@ def _validate_node_selection(spec: ResourceSliceSpec, path: str) -> FieldErrors:
 
 
 def _validate_counter_set(counter_set: CounterSet, path: str) -> FieldErrors:
-    yield from (
-        validate_dns_label(counter_set.name, f"{path}.name")
-        if counter_set.name
-        else validate_required("", f"{path}.name")
-    )
     yield from _validate_counters(counter_set.counters, f"{path}.counters")
 
 
 def _validate_counter_consumption(consumption: DeviceCounterConsumption, path: str) -> FieldErrors:
-    yield from (
-        validate_dns_label(consumption.counterSet, f"{path}.counterSet")
-        if consumption.counterSet
-        else validate_required("", f"{path}.counterSet")
-    )
     yield from _validate_counters(consumption.counters, f"{path}.counters")
 
 
 def _validate_counters(counters: Mapping[str, Counter], field_path: str) -> FieldErrors:
-    if not counters:
-        yield FieldError.required(field_path)
-    elif len(counters) > _MAX_COUNTERS:
+    if len(counters) > _MAX_COUNTERS:
         yield FieldError.too_many(field_path, len(counters), _MAX_COUNTERS)
-    else:
-        yield from validate_map(counters, names.LABEL_MAX, validate_dns_label, lambda counter, path: (), field_path)
 
 
 def _validate_device(device: Device, old: Device | None, has_own_place: bool, path: str) -> FieldErrors:
@@ -249,11 +228,10 @@ def _validate_device(device: Device, old: Device | None, has_own_place: bool, pa
     )
     if old is None or old.taints != device.taints:
         yield from validate_slice(device.taints, _MAX_TAINTS, validate_device_taint, f"{path}.taints")
-    yield from validate_set(
+    yield from validate_items(
         device.consumesCounters,
         _MAX_COUNTER_CONSUMPTIONS,
         _validate_counter_consumption,
-        lambda consumption: consumption.counterSet,
         f"{path}.consumesCounters",
     )
     if has_own_place:
@@ -293,8 +271,3 @@ def _validate_attribute(attribute: DeviceAttribute, path: str) -> FieldErrors:
             yield FieldError.invalid(f"{path}.version", attribute.version, text)
         if names.size(attribute.version) > _MAX_ATTRIBUTE_LENGTH:
             yield FieldError.too_long(f"{path}.version", _MAX_ATTRIBUTE_LENGTH)
-    count = sum(getattr(attribute, field) is not None for field in _SCALARS)
-    if count != 1:
-        yield FieldError.invalid(
-            path, encode_error_value(attribute) if count else "", "exactly one value must be specified"
-        )

@@ -65,7 +65,6 @@ _COLUMNS = (
 
 class CertificateSigningRequestStrategy(Strategy):
     columns = _COLUMNS
-    validates_whole = True
     reset_fields = ExcludedFieldsFilter("spec", "status")
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
@@ -91,7 +90,6 @@ class CertificateSigningRequestStrategy(Strategy):
 
 
 class ApprovalStrategy(StatusStrategy):
-    validates_whole = True
     reset_fields = ExcludedFieldsFilter("spec", "status.certificate")
 
     def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
@@ -106,7 +104,6 @@ class ApprovalStrategy(StatusStrategy):
 
 
 class IssueStrategy(StatusStrategy):
-    validates_whole = True
     reset_fields = ExcludedFieldsFilter("spec", "status.conditions")
 
     def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
@@ -204,11 +201,7 @@ def _validate_approval(conditions: Conditions, old: Conditions) -> FieldErrors:
 
 def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
     before = Counter(condition.type for condition in old)
-    had_both, had_twice, had_nameless = (
-        before[APPROVED] > 0 < before[DENIED],
-        any(n > 1 for n in before.values()),
-        "" in before,
-    )
+    had_twice, had_nameless = any(n > 1 for n in before.values()), "" in before
     types: set[str] = set()
     for index, condition in enumerate(conditions):
         path = f"{_CONDITIONS}[{index}]"
@@ -218,10 +211,6 @@ def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
         yield from validate_one_of(
             condition.status, ("True",) if is_decision else ("False", "True", "Unknown"), f"{path}.status"
         )
-        other = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
-        if other in types and not had_both:
-            text = "Approved and Denied conditions are mutually exclusive"
-            yield FieldError.invalid(_CONDITIONS, condition.type, text)
         if condition.type in types and not had_twice:
             yield FieldError.duplicate(f"{path}.type", condition.type)
         types.add(condition.type)

@@ -21,7 +21,6 @@ def validate_data_keys(keys: Iterable[str], path: str) -> Iterator[FieldError]:
 
 
 class ConfigMapStrategy(Strategy):
-    validates_whole = True
     columns = (
         NAME,
         Column("Data", lambda config, now: len(config.data) + len(config.binaryData), field="data"),

@@ -32,7 +32,6 @@ _COLUMNS = (
 
 class ControllerRevisionStrategy(Strategy):
     columns = _COLUMNS
-    validates_whole = True
 
     def default(self, obj: ControllerRevision) -> None:
         obj.data = RawJSON(gotext.compact_json(obj.data))

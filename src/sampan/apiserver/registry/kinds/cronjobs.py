@@ -94,9 +94,7 @@ class CronJobStrategy(TemplateStrategy):
 
 
 def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None, options: PodValidationOptions) -> FieldErrors:
-    if not spec.schedule:
-        yield FieldError.required("spec.schedule")
-    else:
+    if spec.schedule:
         yield from _validate_schedule(spec, old is not None and "TZ" in old.schedule, "spec.schedule")
     yield from validate_non_negative(spec.startingDeadlineSeconds or 0, "spec.startingDeadlineSeconds")
     if spec.timeZone is not None and (old is None or spec.timeZone != old.timeZone):

@@ -27,7 +27,6 @@ _MAX_NODE_ID_LENGTH = 256
 class CSINodeStrategy(Strategy):
     return_deleted_object = True
     allow_unconditional_update = False
-    validates_whole = True
     columns = (
         NAME,
         Column(

@@ -22,7 +22,6 @@ from sampan.apiserver.tables.columns import NAME
 
 class CSIStorageCapacityStrategy(Strategy):
     allow_unconditional_update = False
-    validates_whole = True
     columns = (
         NAME,
         Column("StorageClassName", lambda capacity, now: capacity.storageClassName, field="storageClassName"),

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.names import is_extended_resource
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.devices.claim_spec import (
@@ -12,7 +11,7 @@ from sampan.apiserver.registry.devices.claim_spec import (
     validate_opaque_configuration,
     validate_selectors,
 )
-from sampan.apiserver.registry.devices.names import validate_slice
+from sampan.apiserver.registry.devices.names import validate_items
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -21,7 +20,6 @@ from sampan.apiserver.tables.columns import AGE, NAME
 class DeviceClassStrategy(Strategy):
     return_deleted_object = True
     counts_generation = True
-    validates_whole = True
     has_expressions = True
     columns = (NAME, AGE)
 
@@ -31,11 +29,7 @@ class DeviceClassStrategy(Strategy):
     def validate_create(self, ctx: Context, obj: DeviceClass) -> Iterable[FieldError]:
         spec = obj.spec
         yield from validate_selectors(spec.selectors, "spec.selectors")
-        yield from validate_slice(spec.config, MAX_CONFIGURATIONS, _validate_configuration, "spec.config")
-        name = spec.extendedResourceName
-        if name is not None and not is_extended_resource(name):
-            text = "must be a valid extended resource name"
-            yield FieldError.invalid("spec.extendedResourceName", name, text)
+        yield from validate_items(spec.config, MAX_CONFIGURATIONS, _validate_configuration, "spec.config")
 
     def validate_update(self, ctx: Context, obj: DeviceClass, old: DeviceClass) -> Iterable[FieldError]:
         return self.validate_create(ctx, obj)

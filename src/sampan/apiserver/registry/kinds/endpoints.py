@@ -37,7 +37,6 @@ _COLUMNS = (NAME, Column("Endpoints", _endpoints, field="subsets"), AGE)
 
 class EndpointsStrategy(Strategy):
     columns = _COLUMNS
-    validates_whole = True
     allow_create_on_update = True
 
     def default(self, obj: Endpoints) -> None:

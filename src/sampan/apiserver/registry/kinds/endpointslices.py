@@ -52,7 +52,6 @@ _COLUMNS = (
 
 class EndpointSliceStrategy(Strategy):
     columns = _COLUMNS
-    validates_whole = True
     counts_generation = True
 
     def spec_of(self, obj: EndpointSlice) -> Any:
@@ -77,15 +76,13 @@ class EndpointSliceStrategy(Strategy):
             self.prepare_for_create(ctx, obj)
 
     def validate_create(self, ctx: Context, obj: EndpointSlice) -> Iterable[FieldError]:
-        yield from _validate_address_type_and_ports(obj)
+        yield from _validate_port(obj.ports or ())
         yield from _validate_endpoint(obj.endpoints or (), obj.addressType)
 
     def validate_update(self, ctx: Context, obj: EndpointSlice, old: EndpointSlice) -> Iterable[FieldError]:
-        yield from _validate_address_type_and_ports(obj)
+        yield from _validate_port(obj.ports or ())
         if obj.endpoints != old.endpoints:
             yield from _validate_endpoint(obj.endpoints or (), obj.addressType)
-        if obj.addressType != old.addressType:
-            yield FieldError.invalid("addressType", obj.addressType, "field is immutable")
 
     def warnings(self, ctx: Context, obj: EndpointSlice, old: EndpointSlice | None) -> Iterable[str]:
         if obj.addressType == "FQDN" and old is None:
@@ -95,14 +92,6 @@ class EndpointSliceStrategy(Strategy):
         for index, endpoint in enumerate(obj.endpoints or ()):
             for address_index, address in enumerate(endpoint.addresses or ()):
                 yield from ip_warnings(address, f"endpoints[{index}].addresses[{address_index}]")
-
-
-def _validate_address_type_and_ports(endpoint_slice: EndpointSlice) -> FieldErrors:
-    if not endpoint_slice.addressType:
-        yield FieldError.required("addressType")
-    elif endpoint_slice.addressType not in _TYPES:
-        yield FieldError.not_supported("addressType", endpoint_slice.addressType, _TYPES)
-    yield from _validate_port(endpoint_slice.ports or ())
 
 
 def _validate_port(ports: Sequence[EndpointPort]) -> FieldErrors:
@@ -136,10 +125,6 @@ def _validate_endpoint(endpoints: Sequence[Endpoint], kind: str) -> FieldErrors:
 
 
 def _validate_address(addresses_of_endpoint: Sequence[str], kind: str, field_path: str) -> FieldErrors:
-    if not addresses_of_endpoint:
-        yield FieldError.required(field_path, "must contain at least 1 address")
-    elif len(addresses_of_endpoint) > _MAX_ADDRESSES:
-        yield FieldError.too_many(field_path, len(addresses_of_endpoint), _MAX_ADDRESSES)
     for index, text in enumerate(addresses_of_endpoint):
         path = f"{field_path}[{index}]"
         if kind == "FQDN":

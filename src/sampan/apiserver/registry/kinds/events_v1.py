@@ -12,9 +12,9 @@ from sampan.apiserver.registry.strategy import Context
 
 _FIXED = (
     *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count"),
-    *("reason", "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance"),
+    *("type", "eventTime", "action", "related", "reportingComponent", "reportingInstance"),
 )
-"""The immutable fields in the order of kube-apiserver, which checks one of them twice."""
+"""The immutable fields in the order of kube-apiserver."""
 _SHOWN_AS = {"reportingComponent": "reportingController"}
 
 

@@ -108,7 +108,6 @@ _COLUMNS = (
 class FlowSchemaStrategy(Strategy):
     columns = _COLUMNS
     counts_generation = True
-    validates_whole = True
 
     def default(self, obj: FlowSchema) -> None:
         obj.spec.matchingPrecedence = obj.spec.matchingPrecedence or _DEFAULT_PRECEDENCE

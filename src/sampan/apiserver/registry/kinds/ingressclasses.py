@@ -50,7 +50,6 @@ _COLUMNS = (
 class IngressClassStrategy(Strategy):
     columns = _COLUMNS
     counts_generation = True
-    validates_whole = True
 
     def default(self, obj: IngressClass) -> None:
         if obj.spec.parameters is not None and obj.spec.parameters.scope is None:

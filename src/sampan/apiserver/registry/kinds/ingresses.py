@@ -74,7 +74,6 @@ _COLUMNS = (
 class IngressStrategy(Strategy):
     columns = _COLUMNS
     counts_generation = True
-    validates_whole = True
 
     def prepare_for_create(self, ctx: Context, obj: Ingress) -> None:
         obj.status = IngressStatus()
@@ -191,6 +190,8 @@ def _validate_backend(backend: IngressBackend, path: str) -> FieldErrors:
         yield FieldError.invalid(path, "", "cannot set both resource and service backends")
     elif backend.resource is not None:
         yield from validate_typed_reference(backend.resource, f"{path}.resource")
+        yield from validate_required(backend.resource.kind, f"{path}.resource.kind")
+        yield from validate_required(backend.resource.name, f"{path}.resource.name")
     elif backend.service is not None:
         yield from _validate_service(backend.service, path)
     else:

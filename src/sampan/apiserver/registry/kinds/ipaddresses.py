@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
@@ -28,7 +27,6 @@ _COLUMNS = (NAME, Column("ParentRef", _parent, field="spec.parentRef"), AGE)
 
 class IPAddressStrategy(Strategy):
     columns = _COLUMNS
-    validates_whole = True
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return [error.detail for error in addresses.ip(name, "")]
@@ -37,21 +35,16 @@ class IPAddressStrategy(Strategy):
         return _validate_parent(obj.spec.parentRef)
 
     def validate_update(self, ctx: Context, obj: IPAddress, old: IPAddress) -> Iterable[FieldError]:
-        yield from _validate_parent(obj.spec.parentRef)
-        if obj.spec.parentRef != old.spec.parentRef:
-            yield FieldError.invalid(_PARENT_PATH, encode_error_value(obj.spec.parentRef), "field is immutable")
+        return _validate_parent(obj.spec.parentRef)
 
 
 def _validate_parent(parent: ParentReference | None) -> FieldErrors:
     if parent is None:
-        yield FieldError.required(_PARENT_PATH)
         return
     if parent.group:
         yield from validate_dns_subdomain(parent.group, f"{_PARENT_PATH}.group")
     for field in ("resource", "name", "namespace"):
         value = getattr(parent, field)
-        if not value and field != "namespace":
-            yield FieldError.required(f"{_PARENT_PATH}.{field}")
         for text in names.path_segment(value) if value else ():
             yield FieldError.invalid(f"{_PARENT_PATH}.{field}", value, text)
 

@@ -18,7 +18,6 @@ _MIN_RATIO = parse("1")
 
 
 class LimitRangeStrategy(Strategy):
-    validates_whole = True
     allow_create_on_update = True
 
     def default(self, obj: LimitRange) -> None:

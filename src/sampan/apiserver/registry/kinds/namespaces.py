@@ -24,7 +24,6 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 class NamespaceStrategy(Strategy):
     return_deleted_object = True
-    validates_whole = True
     columns = (
         NAME,
         Column("Status", lambda namespace, now: namespace.status.phase, description="The status of the namespace"),

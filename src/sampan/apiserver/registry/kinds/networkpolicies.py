@@ -14,7 +14,7 @@ from sampan.api.types.networking_v1 import (
 )
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.registry.validation import FieldErrors, cidr_warnings, validate_optional_one_of, validate_required
+from sampan.apiserver.registry.validation import FieldErrors, cidr_warnings, validate_optional_one_of
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -98,7 +98,7 @@ def _validate_port(port: NetworkPolicyPort, path: str) -> FieldErrors:
         for text in names.port_number(first):
             yield FieldError.invalid(f"{path}.port", first, text)
         if last is not None and last < first:
-            yield FieldError.invalid(f"{path}.endPort", first, "must be greater than or equal to `port`")
+            yield FieldError.invalid(f"{path}.endPort", last, "must be greater than or equal to `port`")
         for text in names.port_number(last) if last is not None else ():
             yield FieldError.invalid(f"{path}.endPort", last, text)
         return
@@ -125,7 +125,7 @@ def _validate_peer(
 
 def _validate_ip_block(block: IPBlock, field_path: str, old_cidrs: Collection[str]) -> FieldErrors:
     if not block.cidr:
-        yield from validate_required("", f"{field_path}.cidr")
+        return  # the tag of the field requires it
         return
     if block.cidr not in old_cidrs:
         yield from addresses.legacy_cidr(block.cidr, f"{field_path}.cidr")

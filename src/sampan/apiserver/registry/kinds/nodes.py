@@ -233,7 +233,6 @@ _COLUMNS = (
 
 class NodeStrategy(Strategy):
     columns = _COLUMNS
-    validates_whole = True
 
     def default(self, obj: Node) -> None:
         status = obj.status

@@ -72,7 +72,6 @@ _COLUMNS = (
 class PersistentVolumeClaimStrategy(Strategy):
     columns = _COLUMNS
     return_deleted_object = True
-    validates_whole = True
 
     def default(self, obj: PersistentVolumeClaim) -> None:
         spec, status = obj.spec, obj.status

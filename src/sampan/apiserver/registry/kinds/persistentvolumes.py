@@ -75,7 +75,6 @@ _COLUMNS = (
 class PersistentVolumeStrategy(Strategy):
     columns = _COLUMNS
     return_deleted_object = True
-    validates_whole = True
 
     def default(self, obj: PersistentVolume) -> None:
         obj.status.phase = obj.status.phase or _PENDING
@@ -92,15 +91,11 @@ class PersistentVolumeStrategy(Strategy):
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> Iterable[FieldError]:
-        """Yield the errors of an update; like kube-apiserver, validate the whole volume twice."""
         allow_bad_values = has_bad_affinity(old.spec)
         yield from validate_persistent_volume_spec(
             obj.spec, obj.metadata.name, "spec", allow_bad_values=allow_bad_values
         )
         yield from _validate_mount_option(obj)
-        yield from validate_persistent_volume_spec(
-            obj.spec, obj.metadata.name, "spec", allow_bad_values=allow_bad_values
-        )
         yield from validate_persistent_volume_update(obj.spec, old.spec)
 
     def warnings(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume | None) -> Iterable[str]:

@@ -75,7 +75,6 @@ _COLUMNS = (
 class PriorityLevelStrategy(Strategy):
     columns = _COLUMNS
     counts_generation = True
-    validates_whole = True
 
     def default(self, obj: PriorityLevelConfiguration) -> None:
         if obj.spec.limited is not None:
@@ -134,21 +133,13 @@ def _validate_spec(spec: PriorityLevelConfigurationSpec, name: str) -> FieldErro
     if (name == _EXEMPT) != (spec.type == "Exempt"):
         text = "must be 'Exempt' if and only if `name` is 'exempt'"
         yield FieldError.invalid("spec.type", spec.type, text)
-    if spec.type not in _TYPES:
+    if spec.type == "Exempt" and spec.exempt is not None:
+        yield from _validate_share(spec.exempt.nominalConcurrencyShares, "spec.exempt")
+        yield from _validate_lending(spec.exempt.lendablePercent, "spec.exempt")
+    elif spec.type == "Limited" and spec.limited is not None:
+        yield from _validate_limited(spec.limited, "spec.limited")
+    elif spec.type and spec.type not in _TYPES:
         yield FieldError.not_supported("spec.type", spec.type, _TYPES)
-    elif spec.type == "Exempt":
-        if spec.limited is not None:
-            yield FieldError.forbidden("spec.limited", "must be nil if the type is not Limited")
-        if spec.exempt is not None:
-            yield from _validate_share(spec.exempt.nominalConcurrencyShares, "spec.exempt")
-            yield from _validate_lending(spec.exempt.lendablePercent, "spec.exempt")
-    else:
-        if spec.exempt is not None:
-            yield FieldError.forbidden("spec.exempt", "must be nil if the type is Limited")
-        if spec.limited is None:
-            yield FieldError.required("spec.limited", "must not be empty when type is Limited")
-        else:
-            yield from _validate_limited(spec.limited, "spec.limited")
 
 
 def _validate_limited(limited: LimitedPriorityLevelConfiguration, path: str) -> FieldErrors:
@@ -173,16 +164,10 @@ def _validate_lending(percent: int | None, path: str) -> FieldErrors:
 
 
 def _validate_response(response: LimitResponse, path: str) -> FieldErrors:
-    if response.type not in _RESPONSES:
-        yield FieldError.not_supported(f"{path}.type", response.type, _RESPONSES)
-    elif response.type == "Reject":
-        if response.queuing is not None:
-            text = "must be nil if limited.limitResponse.type is not Limited"
-            yield FieldError.forbidden(f"{path}.queuing", text)
-    elif response.queuing is None:
-        yield FieldError.required(f"{path}.queuing", "must not be empty if limited.limitResponse.type is Limited")
-    else:
+    if response.type == "Queue" and response.queuing is not None:
         yield from _validate_queuing(response.queuing, f"{path}.queuing")
+    elif response.type and response.type not in _RESPONSES:
+        yield FieldError.not_supported(f"{path}.type", response.type, _RESPONSES)
 
 
 def _validate_queuing(queuing: QueuingConfiguration, path: str) -> FieldErrors:

@@ -103,10 +103,8 @@ class ReplicationControllerStatusStrategy(StatusStrategy):
 
 
 def _validate_spec(spec: ReplicationControllerSpec, options: PodValidationOptions) -> FieldErrors:
-    yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
     if not spec.selector:
         yield FieldError.required("spec.selector")
-    yield from validate_non_negative(spec.replicas or 0, "spec.replicas")
     if spec.template is None:
         yield FieldError.required("spec.template")
     else:

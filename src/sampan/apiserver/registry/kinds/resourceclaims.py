@@ -17,7 +17,7 @@ from sampan.apiserver.registry.devices.claim_status import (
     validate_status_permissions,
 )
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
@@ -43,7 +43,7 @@ _COLUMNS = (
 class ResourceClaimStrategy(Strategy):
     columns = _COLUMNS
     return_deleted_object = True
-    validates_whole = True
+    validates_immutable_parts = False
     has_expressions = True
 
     def default(self, obj: ResourceClaim) -> None:
@@ -68,9 +68,6 @@ class ResourceClaimStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
         obj.status = old.status
-
-    def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
-        return validate_immutable(obj.spec, old.spec, "spec")
 
 
 class ResourceClaimStatusStrategy(StatusStrategy):

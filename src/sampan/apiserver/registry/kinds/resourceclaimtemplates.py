@@ -15,7 +15,6 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 class ResourceClaimTemplateStrategy(Strategy):
     return_deleted_object = True
-    validates_whole = True
     has_expressions = True
     columns = (NAME, AGE)
 

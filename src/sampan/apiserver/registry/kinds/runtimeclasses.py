@@ -12,24 +12,16 @@ from sampan.apiserver.registry.podspec.resources import validate_resource_requir
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.registry.validation import (
-    FieldErrors,
-    validate_dns_label,
-    validate_immutable,
-    validate_labels,
-    validate_required,
-)
+from sampan.apiserver.registry.validation import FieldErrors, validate_labels
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class RuntimeClassStrategy(Strategy):
     allow_create_on_update = True
     allow_unconditional_update = False
-    validates_whole = True
     columns = (NAME, Column("Handler", lambda runtime_class, now: runtime_class.handler), AGE)
 
     def validate_create(self, ctx: Context, obj: RuntimeClass) -> Iterable[FieldError]:
-        yield from validate_dns_label(obj.handler, "handler") if obj.handler else validate_required("", "handler")
         if obj.overhead is not None:
             requirements = ResourceRequirements(limits=obj.overhead.podFixed)
             yield from validate_resource_requirements(requirements, PodValidationOptions(), "overhead")
@@ -38,8 +30,7 @@ class RuntimeClassStrategy(Strategy):
             yield from _validate_toleration(obj.scheduling.tolerations, "scheduling.tolerations")
 
     def validate_update(self, ctx: Context, obj: RuntimeClass, old: RuntimeClass) -> Iterable[FieldError]:
-        yield from self.validate_create(ctx, obj)
-        yield from validate_immutable(obj.handler, old.handler, "handler")
+        return self.validate_create(ctx, obj)
 
     def warnings(self, ctx: Context, obj: RuntimeClass, old: RuntimeClass | None) -> Iterable[str]:
         selector = obj.scheduling.nodeSelector if obj.scheduling is not None else {}

@@ -192,7 +192,6 @@ _MOUNTABLE_ONLY = "kubernetes.io/enforce-mountable-secrets"
 
 class ServiceAccountStrategy(Strategy):
     return_deleted_object = True
-    validates_whole = True
     columns = (NAME, AGE)
 
     def prepare_for_create(self, ctx: Context, obj: ServiceAccount) -> None:

@@ -11,7 +11,6 @@ from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
-    validate_immutable,
     validate_optional_one_of,
     validate_qualified_name,
     validate_unique,
@@ -20,7 +19,6 @@ from sampan.apiserver.registry.volumes.classes import is_default, validate_param
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES, _MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
-_FIXED = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
 
 def _name(storage_class: StorageClass, now: float) -> str:
@@ -49,7 +47,6 @@ _COLUMNS = (
 class StorageClassStrategy(Strategy):
     columns = _COLUMNS
     return_deleted_object = True
-    validates_whole = True
 
     def default(self, obj: StorageClass) -> None:
         if obj.reclaimPolicy is None:
@@ -58,16 +55,15 @@ class StorageClassStrategy(Strategy):
             obj.volumeBindingMode = "Immediate"
 
     def validate_create(self, ctx: Context, obj: StorageClass) -> Iterable[FieldError]:
-        yield from validate_provisioner(obj.provisioner, "provisioner")
+        if obj.provisioner:
+            yield from validate_provisioner(obj.provisioner, "provisioner")
         yield from validate_parameter(obj.parameters, "parameters")
         yield from validate_optional_one_of(obj.reclaimPolicy or None, _POLICIES, "reclaimPolicy")
         yield from validate_optional_one_of(obj.volumeBindingMode, _MODES, "volumeBindingMode")
         yield from _validate_topology(obj.allowedTopologies, "allowedTopologies")
 
     def validate_update(self, ctx: Context, obj: StorageClass, old: StorageClass) -> Iterable[FieldError]:
-        yield from self.validate_create(ctx, obj)
-        for field in _FIXED:
-            yield from validate_immutable(getattr(obj, field), getattr(old, field), field)
+        return self.validate_create(ctx, obj)
 
     def warnings(self, ctx: Context, obj: StorageClass, old: StorageClass | None) -> Iterable[str]:
         for index, term in enumerate(obj.allowedTopologies):

@@ -34,8 +34,6 @@ def _validate_action(actions: Sequence[str], path: str) -> FieldErrors:
         yield from validate_unique(action, distinct_actions, f"{path}[{index}]")
     if {"Deny", "Warn"} <= distinct_actions:
         yield FieldError.invalid(path, list(actions), _BOTH)
-    if not distinct_actions:
-        yield FieldError.required(path, "at least one validation action is required")
 
 
 BEHAVIOR = ResourceBehavior(strategy=ValidatingBindingStrategy())

@@ -11,9 +11,8 @@ from sampan.api.types.storage_v1 import (
     VolumeError,
 )
 from sampan.apiserver.registry.behavior import ResourceBehavior
-from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_immutable
+from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain
 from sampan.apiserver.registry.volumes.spec import default_sources, validate_inline_volume_spec
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -24,7 +23,6 @@ _ONE_SOURCE_ERROR = "must specify exactly one of inlineVolumeSpec and persistent
 class VolumeAttachmentStrategy(Strategy):
     return_deleted_object = True
     allow_unconditional_update = False
-    validates_whole = True
     columns = (
         NAME,
         Column("Attacher", lambda attachment, now: attachment.spec.attacher, format="name", field="spec.attacher"),
@@ -52,25 +50,18 @@ class VolumeAttachmentStrategy(Strategy):
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> Iterable[FieldError]:
-        return _validate_attachment_update(obj, old)
+        return _validate_attachment(obj)
 
 
 class VolumeAttachmentStatusStrategy(StatusStrategy):
-    validates_whole = True
     keeps_metadata = True
 
     def validate_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> Iterable[FieldError]:
-        return _validate_attachment_update(obj, old)
-
-
-def _validate_attachment_update(attachment: VolumeAttachment, old: VolumeAttachment) -> FieldErrors:
-    yield from _validate_attachment(attachment)
-    yield from validate_immutable(attachment.spec, old.spec, "spec")
+        return _validate_attachment(obj)
 
 
 def _validate_attachment(attachment: VolumeAttachment) -> FieldErrors:
     spec, status = attachment.spec, attachment.status
-    yield from validate_csi_driver_name(spec.attacher, "spec.attacher")
     yield from _validate_source(spec.source, "spec.source")
     yield from validate_dns_subdomain(spec.nodeName, "spec.nodeName")
     size = sum(names.size(key) + names.size(value) for key, value in status.attachmentMetadata.items())
@@ -98,7 +89,7 @@ def _validate_volume_error(error: VolumeError | None, path: str) -> FieldErrors:
     if error is None:
         return
     if names.size(error.message) > _MAX_MESSAGE_LENGTH:
-        yield FieldError.too_long(f"{path}.message", _MAX_METADATA_BYTES)  # kube-apiserver reports the wrong limit
+        yield FieldError.too_long(f"{path}.message", _MAX_MESSAGE_LENGTH)
     if error.errorCode is not None and error.errorCode < 0:
         yield FieldError.invalid(f"{path}.errorCode", error.errorCode, names.out_of_range_message(0, 2**31 - 1))
 

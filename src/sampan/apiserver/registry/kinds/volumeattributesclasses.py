@@ -12,7 +12,6 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 class VolumeAttributesClassStrategy(Strategy):
     return_deleted_object = True
-    validates_whole = True
     columns = (
         NAME,
         Column("DriverName", lambda attributes_class, now: attributes_class.driverName, field="driverName"),

@@ -4,7 +4,7 @@ The strategies, the default values and the table columns are here; `validation` 
 references. The counterparts are `pkg/registry/autoscaling` and `pkg/apis/autoscaling/validation`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sampan.api.field_errors import FieldError
@@ -33,6 +33,7 @@ from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.cells import NONE
 from sampan.apiserver.tables.columns import AGE, NAME
 
+_SCALE_TO_ZERO = "HPAScaleToZero"
 _CPU_PERCENT = 80
 _PERIOD_S = 15
 _COUNTS_GENERATION = "HPAGeneration"
@@ -150,7 +151,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
             obj.metadata.generation = 1
 
     def validate_create(self, ctx: Context, obj: HorizontalPodAutoscaler) -> Iterable[FieldError]:
-        return _validate_autoscaler(ctx, obj, None)
+        return _validate_autoscaler(obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler) -> None:
         obj.status = old.status
@@ -160,7 +161,11 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     def validate_update(
         self, ctx: Context, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler
     ) -> Iterable[FieldError]:
-        return _validate_autoscaler(ctx, obj, old)
+        return _validate_autoscaler(obj, old)
+
+    def declarative_options(self, ctx: Context, old: HorizontalPodAutoscaler) -> Callable[[str], bool]:
+        """Allow an autoscaler that can scale to zero already to do so even if the feature gate is off."""
+        return lambda option: (option == _SCALE_TO_ZERO and old.spec.minReplicas == 0) or ctx.is_enabled(option)
 
 
 class HorizontalPodAutoscalerStatusStrategy(StatusStrategy):
@@ -170,12 +175,10 @@ class HorizontalPodAutoscalerStatusStrategy(StatusStrategy):
         return validate_non_negative_counts(obj.status, ("currentReplicas", "desiredReplicas"))
 
 
-def _validate_autoscaler(
-    ctx: Context, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None
-) -> FieldErrors:
+def _validate_autoscaler(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> FieldErrors:
     spec = obj.spec
-    is_zero_allowed = ctx.is_enabled("HPAScaleToZero") or (old is not None and old.spec.minReplicas == 0)
-    yield from _validate_replica_range(obj, 0 if is_zero_allowed else 1)
+    if spec.minReplicas is not None and spec.maxReplicas < spec.minReplicas:
+        yield FieldError.invalid("spec.maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
     yield from validate_object_reference(spec.scaleTargetRef, "spec.scaleTargetRef", _target_group(obj, old))
     yield from validate_metrics(spec.metrics, "spec.metrics", _object_group(old))
     if spec.minReplicas == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics):
@@ -183,19 +186,6 @@ def _validate_autoscaler(
         yield FieldError.forbidden("spec.metrics", text)
     if spec.behavior is not None:
         yield from validate_behavior(spec.behavior, "spec.behavior")
-
-
-def _validate_replica_range(obj: HorizontalPodAutoscaler, bound: int) -> FieldErrors:
-    """Yield the errors of minReplicas, which must be at least `bound`, and maxReplicas."""
-    minimum, maximum, path = obj.spec.minReplicas, obj.spec.maxReplicas, "spec.maxReplicas"
-    if minimum is not None and minimum < bound:
-        yield FieldError.invalid("spec.minReplicas", minimum, f"must be greater than or equal to {bound}")
-    if maximum == 0:
-        yield FieldError.required(path, "must be set and greater than 0")
-    elif maximum < 0:
-        yield FieldError.invalid(path, maximum, "must be greater than or equal to 1")
-    if minimum is not None and maximum < minimum:
-        yield FieldError.invalid(path, maximum, "must be greater than or equal to `minReplicas`")
 
 
 def _target_group(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> GroupName:

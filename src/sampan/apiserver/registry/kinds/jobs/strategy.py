@@ -154,7 +154,6 @@ _COLUMNS = (
 class JobStrategy(TemplateStrategy):
     columns = _COLUMNS
     default_garbage_collection_policy = "Orphan"
-    validates_whole = True
 
     def default(self, obj: Job) -> None:
         default_job(obj)
@@ -170,14 +169,9 @@ class JobStrategy(TemplateStrategy):
         yield from _validate_hostname(obj)
 
     def validate_update(self, ctx: Context, obj: Job, old: Job) -> Iterable[FieldError]:
-        before = old.spec.template
-        labels = before.metadata.labels
-        yield from validate_generated_selector(obj, has_new_labels=NAME_LABEL in labels and UID_LABEL in labels)
-        errors = list(_validate_spec(obj.spec, old.spec, update_options(before)))
-        yield from errors
-        yield from _validate_hostname(obj)
-        yield from errors
+        yield from _validate_spec(obj.spec, old.spec, update_options(old.spec.template))
         yield from validate_job_spec_update(obj.spec, old)
+        yield from _validate_hostname(obj)
 
     def spec_warnings(self, obj: Job) -> Iterable[str]:
         return size_warnings(obj.spec, "spec")

@@ -28,7 +28,6 @@ _TERMINAL_PHASES = ("Failed", "Succeeded")
 class PodStrategy(Strategy):
     return_deleted_object = True
     counts_generation = True
-    validates_whole = True
     columns = COLUMNS
 
     def default(self, obj: Pod) -> None:
@@ -82,7 +81,6 @@ class PodStatusStrategy(PodStrategy):
     """The status subresource; labels, annotations and finalizers are mutable with the status."""
 
     counts_generation = False
-    validates_whole = False
     reset_fields = ExcludedFieldsFilter("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
