@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.registry.podspec.defaults import default_pod
+from sampan.apiserver.registry.podspec.defaults import default_pod, default_pod_resources
 from sampan.apiserver.registry.podspec.spec import validate_pod_create
 
 CONTAINER = {"name": "c", "image": "nginx:1"}
@@ -24,6 +24,7 @@ def pod_with_defaults(spec: dict[str, Any] | None = None, **metadata: Any) -> Po
     """Return a pod with the defaults that the server sets."""
     new_pod = pod(spec, **metadata)
     default_pod(new_pod)
+    default_pod_resources(new_pod.spec)
     return new_pod
 
 

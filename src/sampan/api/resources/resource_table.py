@@ -30,7 +30,7 @@ POD_FIELDS = (
     field("status.nominatedNodeName"),
 )
 SIGNER = field("spec.signerName")
-SLICE_FIELDS = (field("spec.nodeName"), field("spec.driver"))
+SLICE_FIELDS = (field("spec.nodeName"), field("spec.driver"), field("spec.pool.name"))
 
 CORE_V1 = declare_version(
     "",

@@ -99,8 +99,13 @@ def qos_class(spec: PodSpec) -> str:
     return GUARANTEED if is_limited and _has_equal_requests_and_limits(parts) else BURSTABLE
 
 
+def _has_pod_resources(spec: PodSpec) -> bool:
+    resources = spec.resources
+    return resources is not None and any(map(is_pod_level_resource, (*resources.requests, *resources.limits)))
+
+
 def _parts(spec: PodSpec) -> list[ResourceRequirements]:
-    if spec.resources is not None:
+    if spec.resources is not None and _has_pod_resources(spec):
         return [spec.resources]
     return [container.resources for container in init_and_main_containers(spec)]
 
@@ -108,7 +113,7 @@ def _parts(spec: PodSpec) -> list[ResourceRequirements]:
 def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterable[ResourceRequirements]:
     """Return the parts that must have limits: each container; for a pod with pod-level resources, those only if they
     have limits."""
-    return [part for part in parts if part.limits] if spec.resources is not None else parts
+    return [part for part in parts if part.limits] if _has_pod_resources(spec) else parts
 
 
 def _has_equal_requests_and_limits(parts: list[ResourceRequirements]) -> bool:

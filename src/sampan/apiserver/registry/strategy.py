@@ -149,6 +149,10 @@ class Strategy:
         """Return the sort key of table rows; None to sort them by name."""
         return None
 
+    def list_columns(self, objs: Iterable[Any]) -> Sequence[Column]:
+        """Return the columns of the table of a list, for a kind whose rows depend on each other."""
+        return self.columns
+
     def spec_of(self, obj: Any) -> Any:
         """Return the part of the object whose change increases the generation; compared with ==."""
         return getattr(obj, "spec", None)

@@ -144,7 +144,9 @@ class Renderer:
 
     async def _table_of_list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, result = response.resource, response.result
-        writer = self.table_writer(resource, output_format, include_of(call))
+        strategy = self._registry.behavior(resource).strategy
+        list_columns = strategy.list_columns(self.decode_item(resource, item) for item in result.items)
+        writer = self.table_writer(resource, output_format, include_of(call), list_columns=list_columns)
         cacher, rows = self._registry.open_store(resource).cacher, []
         for number, item in enumerate(self._sort_for_table(resource, result.items), 1):
             rows.append(writer.row(cacher.object(item), bound(self.to_requested_bytes, resource, item)))
@@ -176,11 +178,17 @@ class Renderer:
     # -- shared with watch frames ------------------------------------------------------------------------------------
 
     def table_writer(
-        self, resource: Resource, output_format: OutputFormat, include: str, columns: Sequence[Column] = ()
+        self,
+        resource: Resource,
+        output_format: OutputFormat,
+        include: str,
+        columns: Sequence[Column] = (),
+        list_columns: Sequence[Column] = (),
     ) -> TableWriter:
         strategy = self._registry.behavior(resource).strategy
         return TableWriter(
             columns=columns or strategy.columns,
+            list_columns=list_columns,
             conditions=strategy.row_conditions,
             kind=resource.storage or resource.gvk,
             output_format=output_format,

@@ -42,19 +42,23 @@ def _no_conditions(obj: Any) -> Sequence[Mapping[str, str]]:
 
 
 class TableWriter:
-    """Writes tables of one kind in one form, for one point in time."""
+    """Writes tables of one kind in one form, for one point in time.
+
+    `list_columns` are the columns with the values of one list, for a kind whose rows depend on each other.
+    """
 
     def __init__(
         self,
         *,
         columns: Sequence[Column],
+        list_columns: Sequence[Column] = (),
         kind: GroupVersionKind,
         output_format: OutputFormat,
         include: str,
         now: float,
         conditions: Conditions = _no_conditions,
     ) -> None:
-        self._columns = [column.value for column in columns or GENERIC]
+        self._columns = [column.value for column in list_columns or columns or GENERIC]
         self._definitions = definitions(columns or GENERIC, kind)
         self._opening = b'{"kind":"Table","apiVersion":"%b","metadata":' % output_format.api_version.encode()
         self._partial = json_bytes.partial_opening(output_format)

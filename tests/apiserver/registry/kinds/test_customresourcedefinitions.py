@@ -188,3 +188,15 @@ def test_api_service_ca_bundle_error_and_table_cells() -> None:
         assert (await cluster.get_cells(SERVICES))[0][2] == "False (Gone)"
 
     run_in_cluster(work)
+
+
+def test_table_cells() -> None:
+    value = definition({**VERSION, "name": "v1beta1", "storage": False}, VERSION, {**OTHER, "served": False})
+
+    async def work(cluster: Cluster) -> None:
+        created = await cluster.make(DEFINITIONS, value)
+        cells = [value["metadata"]["name"], value["spec"]["scope"], "v1(storage),v1beta1"]
+        cells += [created["metadata"]["creationTimestamp"], value["spec"]["group"], value["spec"]["names"]["kind"]]
+        assert await cluster.get_cells(DEFINITIONS) == [[*cells, "", False]]
+
+    run_in_cluster(work)

@@ -268,10 +268,15 @@ def test_warnings(path: str, value: dict[str, Any], warnings: list[str]) -> None
     run_in_cluster(work)
 
 
-def test_the_default_class_is_marked_in_the_table() -> None:
+def test_the_default_class_is_marked_in_the_table_of_a_list_only() -> None:
     async def work(cluster: Cluster) -> None:
         annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
-        await cluster.make(CLASSES, {"metadata": {"name": "a", "annotations": annotations}, "provisioner": "p"})
-        assert (await cluster.get_cells(CLASSES))[0][:5] == ["a (default)", "p", "Delete", "Immediate", False]
+        for name in ("b", "a"):
+            await cluster.make(CLASSES, {"metadata": {"name": name, "annotations": annotations}, "provisioner": "p"})
+        await cluster.make(CLASSES, {"metadata": {"name": "c"}, "provisioner": "p"})
+        rows = await cluster.get_cells(CLASSES)
+        assert rows[0][:5] == ["a (default)", "p", "Delete", "Immediate", False]
+        assert [row[0] for row in rows[1:]] == ["b", "c"]
+        assert (await cluster.get_cells(f"{CLASSES}/a"))[0][0] == "a"
 
     run_in_cluster(work)

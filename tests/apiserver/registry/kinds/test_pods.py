@@ -53,6 +53,29 @@ def test_generation_counts_only_spec_changes() -> None:
     run_in_cluster(work)
 
 
+def test_status_update_keeps_claim_statuses_that_it_leaves_out() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.create_pod(spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]})
+        statuses = [{"name": "c", "resourceClaimName": "a-c"}]
+        pod = (await cluster.patch(f"{PODS}/a/status", {"status": {"resourceClaimStatuses": statuses}})).json
+        del pod["status"]["resourceClaimStatuses"], pod["metadata"]["resourceVersion"]
+        pod = (await cluster.send("PUT", f"{PODS}/a/status", pod)).json
+        assert pod["status"]["resourceClaimStatuses"] == statuses
+
+    run_in_cluster(work)
+
+
+def test_update_keeps_pod_level_resources_that_it_leaves_out() -> None:
+    async def work(cluster: Cluster) -> None:
+        pod = await cluster.create_pod(spec={"resources": {"limits": {"cpu": "1"}}})
+        resources = pod["spec"].pop("resources")
+        assert resources == {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+        reply = await cluster.send("PUT", f"{PODS}/a", pod)
+        assert (reply.code, reply.json["spec"]["resources"]) == (200, resources)
+
+    run_in_cluster(work)
+
+
 def test_status_is_written_only_by_status_subresource() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.create_pod()

@@ -309,12 +309,12 @@ async def test_requested_cluster_ip_is_allocated_once_by_concurrent_servers() ->
 # -- other rules -----------------------------------------------------------------------------------------------------
 
 
-def test_endpoints_are_deleted_with_their_service() -> None:
+def test_endpoints_of_a_deleted_service_are_left_to_their_controller() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service())
         await server.make(f"{NAMESPACE}/endpoints", {"metadata": {"name": "a"}})
         await server.send("DELETE", f"{SERVICES}/a")
-        assert (await server.send("GET", f"{NAMESPACE}/endpoints/a"))[0] == 404
+        assert (await server.send("GET", f"{NAMESPACE}/endpoints/a"))[0] == 200
 
     run_with_server(work)
 

@@ -83,6 +83,16 @@ def test_pod_level_requests_default_to_container_requests_and_then_to_limits() -
     assert pod.spec.resources.requests == {"cpu": "3", "memory": "1Gi"}
 
 
+def test_pod_level_limits_default_to_those_of_the_containers_if_all_have_some() -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
+    other = {"name": "d", "image": "x", "resources": {"limits": {"cpu": "2"}}}
+    pod = pod_with_defaults(
+        {"containers": [container, other], "resources": {"requests": {"cpu": "4", "memory": "2Gi"}}}
+    )
+    assert pod.spec.resources is not None
+    assert pod.spec.resources.limits == {"cpu": "4"}
+
+
 @pytest.mark.parametrize(
     ("volume", "expected"),
     [

@@ -11,6 +11,7 @@ from sampan.api.types.core_v1 import Binding, Pod
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.behavior import ResourceBehavior
+from sampan.apiserver.registry.podspec.defaults import drop_old_annotations
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueResponse, created_status
@@ -88,6 +89,7 @@ def _put_on_node(pod: Pod, binding: Binding, now: str) -> None:
     pod.spec.nodeName = binding.target.name
     pod.status.nominatedNodeName = ""
     pod.metadata.annotations.update(binding.metadata.annotations)
+    drop_old_annotations(pod.metadata.annotations)
     pod.metadata.labels.update(binding.metadata.labels)
     set_pod_condition(pod.status, "PodScheduled", "True", now=now)
 

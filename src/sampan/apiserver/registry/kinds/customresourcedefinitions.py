@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
+from sampan.api.semantics.conditions import is_true
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceConversion,
     CustomResourceDefinition,
@@ -29,7 +30,7 @@ from sampan.apiserver.customresources.definitions.versions import (
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
 from sampan.apiserver.registry.behavior import ResourceBehavior
-from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.tables.columns import CREATED_AT, NAME
 from sampan.machinery.apply import ExcludedFieldsFilter
@@ -45,7 +46,29 @@ class CustomResourceDefinitionStrategy(Strategy):
     counts_generation = True
     needs_qualified_finalizers = False
     has_expressions = True
-    columns = (NAME, CREATED_AT)
+    columns = (
+        NAME,
+        Column("Scope", lambda definition, now: definition.spec.scope, description="Cluster/Namespaced"),
+        Column("Versions", lambda definition, now: _format_versions(definition.spec), description="Served versions"),
+        CREATED_AT,
+        Column("Group", lambda definition, now: definition.spec.group, wide=True, description="API group"),
+        Column(
+            "Kind", lambda definition, now: definition.spec.names.kind, wide=True, description="CustomResource kind"
+        ),
+        Column(
+            "ShortNames",
+            lambda definition, now: ",".join(definition.spec.names.shortNames),
+            wide=True,
+            description="Short names",
+        ),
+        Column(
+            "Established",
+            lambda definition, now: is_true(definition.status.conditions or (), ESTABLISHED),
+            type="boolean",
+            wide=True,
+            description="Established status",
+        ),
+    )
 
     def default(self, obj: CustomResourceDefinition) -> None:
         names, spec = obj.spec.names, obj.spec
@@ -135,6 +158,11 @@ class CustomResourceDefinitionStatusStrategy(StatusStrategy):
 
 def _list_storage_versions(spec: CustomResourceDefinitionSpec) -> list[str]:
     return [version.name for version in spec.versions or () if version.storage][:1]
+
+
+def _format_versions(spec: CustomResourceDefinitionSpec) -> str:
+    served = (version for version in spec.versions or () if version.served)
+    return ",".join(sorted(f"{version.name}(storage)" if version.storage else version.name for version in served))
 
 
 def _formats(spec: CustomResourceDefinitionSpec) -> list[str]:

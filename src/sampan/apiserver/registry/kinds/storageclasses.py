@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import TopologySelectorLabelRequirement, TopologySelectorTerm
@@ -15,19 +16,15 @@ from sampan.apiserver.registry.validation import (
     validate_qualified_name,
     validate_unique,
 )
-from sampan.apiserver.registry.volumes.classes import is_default, validate_parameter, validate_provisioner
+from sampan.apiserver.registry.volumes.classes import validate_parameter, validate_provisioner
 from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.volumes import default_of
 
 _POLICIES, _MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
 
 
-def _name(storage_class: StorageClass, now: float) -> str:
-    name = storage_class.metadata.name
-    return f"{name} (default)" if is_default(storage_class.metadata) else name
-
-
 _COLUMNS = (
-    Column("Name", _name, format="name", field=NAME.field),
+    NAME,
     Column("Provisioner", lambda storage_class, now: storage_class.provisioner, field="provisioner"),
     Column("ReclaimPolicy", lambda storage_class, now: storage_class.reclaimPolicy or "Delete", field="reclaimPolicy"),
     Column(
@@ -44,9 +41,22 @@ _COLUMNS = (
 )
 
 
+def _mark(name: str, default_name: str) -> str:
+    return f"{name} (default)" if name == default_name else name
+
+
 class StorageClassStrategy(Strategy):
     columns = _COLUMNS
     return_deleted_object = True
+
+    def list_columns(self, objs: Iterable[StorageClass]) -> Sequence[Column]:
+        """Mark the default class, which only a list can tell: of several, it is the newest."""
+        default_class = default_of(objs)
+        if default_class is None:
+            return self.columns
+        name = default_class.metadata.name
+        marked = replace(NAME, value=lambda storage_class, now: _mark(storage_class.metadata.name, name))
+        return (marked, *self.columns[1:])
 
     def default(self, obj: StorageClass) -> None:
         if obj.reclaimPolicy is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from sampan.api import names
 from sampan.api.semantics import pod_resources
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import (
     Container,
     EnvVarSource,
@@ -21,6 +22,7 @@ from sampan.api.types.core_v1 import (
     PodTemplateSpec,
     Probe,
 )
+from sampan.api.values.quantity import parse
 from sampan.apiserver.registry.podspec.images import pull_policy
 from sampan.apiserver.registry.podspec.resources import may_overcommit, round_up
 from sampan.apiserver.registry.podspec.volumes.defaults import default_volume
@@ -41,8 +43,6 @@ def default_pod(pod: Pod) -> None:
         _requests_from_limits(container)
     for container in spec.initContainers:
         _requests_from_limits(container)
-    if spec.resources is not None:
-        _default_pod_resources(spec)
     if spec.hostNetwork:
         _default_host_ports(spec.containers or ())
         _default_host_ports(spec.initContainers)
@@ -107,8 +107,12 @@ def _requests_from_limits(container: Container) -> None:
         container.resources.requests = {**limits, **container.resources.requests}
 
 
-def _default_pod_resources(spec: PodSpec) -> None:
-    """Default pod-level limits of huge pages from the containers, and requests from the containers or the limits."""
+def default_pod_resources(spec: PodSpec) -> None:
+    """Default pod-level limits of huge pages from the containers, requests from the containers or the limits, and other
+    limits, of resources that all containers limit, from the containers.
+
+    This takes place after admission, which may add resources to containers.
+    """
     resources = spec.resources
     if resources is None or not (resources.limits or resources.requests):
         return
@@ -116,14 +120,25 @@ def _default_pod_resources(spec: PodSpec) -> None:
     for name, amount in pod_resources.pod_limits(spec).items():
         if names.is_huge_pages(name) and name not in requests:
             limits.setdefault(name, str(amount))
-    if not limits:
-        return
     for name, amount in pod_resources.pod_requests(spec).items():
         if names.is_pod_level_resource(name) and may_overcommit(name):
             requests.setdefault(name, str(amount))
     for name, text in limits.items():
         if names.is_pod_level_resource(name):
             requests.setdefault(name, text)
+    container_limits = pod_resources.pod_limits(spec)
+    for name, text in requests.items():
+        if names.is_pod_level_resource(name) and name not in limits and _is_limited_by_all_containers(spec, name):
+            limits[name] = str(max(parse(text), container_limits[name]))
+    round_up(limits)
+    round_up(requests)
+
+
+def _is_limited_by_all_containers(spec: PodSpec, name: str) -> bool:
+    return all(
+        isinstance(container, Container) and name in container.resources.limits
+        for _, container, _ in containers_by_field(spec)
+    )
 
 
 def _default_host_ports(containers: Iterable[Container]) -> None:

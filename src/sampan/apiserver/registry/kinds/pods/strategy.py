@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
@@ -15,13 +15,15 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.kinds.pods.columns import COLUMNS, row_conditions
 from sampan.apiserver.registry.podspec import pod_annotations, pod_resize, pod_status, pod_update
 from sampan.apiserver.registry.podspec.affinity import join_label_keys
-from sampan.apiserver.registry.podspec.defaults import default_pod
+from sampan.apiserver.registry.podspec.defaults import default_pod, default_pod_resources
 from sampan.apiserver.registry.podspec.spec import validate_pod_create
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.machinery.apply import ExcludedFieldsFilter, IncludedFieldsFilter
 
+_CLAIM_STATUSES = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+"""Fields that a status update keeps if it leaves them out: old clients do not know them."""
 _TERMINAL_PHASES = ("Failed", "Succeeded")
 
 
@@ -35,7 +37,10 @@ class PodStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Pod) -> None:
         spec = obj.spec
-        obj.status = PodStatus(phase="Pending", qosClass=qos_class(spec))
+        obj.status = PodStatus(phase="Pending")
+        if spec.resources is not None:
+            default_pod_resources(spec)
+        obj.status.qosClass = qos_class(spec)
         if spec.schedulingGates:
             text = "Scheduling is blocked due to non-empty scheduling gates"
             set_pod_condition(obj.status, "PodScheduled", "False", now=ctx.now, reason="SchedulingGated", message=text)
@@ -50,6 +55,7 @@ class PodStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.status = old.status
+        _keep_pod_resources(obj, old)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
         return pod_update.validate_pod_update(obj, old, _update_options(old))
@@ -90,6 +96,8 @@ class PodStatusStrategy(PodStrategy):
         status.qosClass = status.qosClass or old.status.qosClass
         status.observedGeneration = status.observedGeneration or old.status.observedGeneration
         _keep_observed_generations(status, old.status)
+        for field in _CLAIM_STATUSES:
+            setattr(status, field, getattr(status, field) or getattr(old.status, field))
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
         return pod_status.validate_pod_status_update(obj, old, _update_options(old))
@@ -99,6 +107,12 @@ class PodStatusStrategy(PodStrategy):
             yield from address_warnings(address.ip, f"status.podIPs[{index}].ip")
         for index, host in enumerate(obj.status.hostIPs):
             yield from address_warnings(host.ip, f"status.hostIPs[{index}].ip")
+
+
+def _keep_pod_resources(new: Pod, old: Pod) -> None:
+    """Keep pod-level resources in an update without any, which may come from a client that does not know them."""
+    if new.spec.resources is None:
+        new.spec.resources = deepcopy(old.spec.resources)
 
 
 def _keep_metadata(new: ObjectMeta, old: ObjectMeta) -> None:
@@ -145,6 +159,8 @@ class ResizeStrategy(PodStrategy):
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         if pod_resize.keep_all_but_resources(obj, old):
             _keep_metadata(obj.metadata, old.metadata)
+        _keep_pod_resources(obj, old)
+        default_pod_resources(obj.spec)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
         return pod_resize.validate_pod_resize(obj, old, _update_options(old))

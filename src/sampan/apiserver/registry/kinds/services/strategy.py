@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import LoadBalancerIngress, Service, ServicePort, ServiceStatus
-from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.services import allocations, service_types, validation
 from sampan.apiserver.registry.kinds.services.service_types import default_service, is_load_balancer
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery import errors
 
 _MODES = ("Proxy", "VIP")
 _INGRESS_PATH = "status.loadBalancer.ingress"
@@ -135,11 +133,6 @@ class ServiceStrategy(Strategy):
 
     async def after_delete(self, ctx: Context, obj: Service) -> None:
         await allocations.release_service(ctx, obj)
-        endpoints = ctx.services.open_store_of("", "v1", "Endpoints")
-        try:  # otherwise a new service with this name would start with the endpoints of this one
-            await endpoints.delete(ctx, obj.metadata.name, DeleteOptions())
-        except errors.NotFound:
-            return
 
 
 def _drop_hidden(service: Service) -> None:
