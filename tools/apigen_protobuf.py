@@ -3,7 +3,7 @@
 Joins the published field numbers with the facts about Go fields (tools/apigen/gofacts.json): the numbers say how a
 field is written, the Go type says when it is (a pointer only if set, a plain value always) and when JSON prints it.
 
-    python tools/apigen_protobuf.py reference/v1.36/protobuf-fields.json > src/sampan/api/data/protobuf.json
+    python tools/apigen_protobuf.py reference/v1.37/protobuf-fields.json > src/sampan/api/data/protobuf.json
 
 The output holds `groups` (apiVersion -> package), `kinds` (package -> names that are whole objects) and `messages`
 (package -> message -> JSON field -> "NUMBER TYPE"). TYPE is string, bool, int32, int64, double, bytes or a message
@@ -18,6 +18,9 @@ import re
 import sys
 from typing import Any
 
+from sampan.api.resources.resource_table import BUILT_IN
+from sampan.api.scheme import MODULES
+
 GOFACTS = pathlib.Path(__file__).parent / "apigen" / "gofacts.json"
 
 META = "k8s.io.apimachinery.pkg.apis.meta."
@@ -25,42 +28,23 @@ PLAIN_GROUPS = {"core": "", "apps": "apps", "autoscaling": "autoscaling", "batch
 OTHER_GROUPS = {
     "flowcontrol": "flowcontrol.apiserver.k8s.io",
     "meta": "meta.k8s.io",
+    "apiserverinternal": "internal.apiserver.k8s.io",
     "rbac": "rbac.authorization.k8s.io",
 }
-API_VERSIONS = {
-    "admission": ["v1"],
-    "admissionregistration": ["v1"],
-    "apidiscovery": ["v2"],
-    "apps": ["v1"],
-    "authentication": ["v1"],
-    "authorization": ["v1"],
-    "autoscaling": ["v1", "v2"],
-    "batch": ["v1"],
-    "certificates": ["v1"],
-    "coordination": ["v1"],
-    "core": ["v1"],
-    "discovery": ["v1"],
-    "events": ["v1"],
-    "flowcontrol": ["v1"],
-    "networking": ["v1"],
-    "node": ["v1"],
-    "policy": ["v1"],
-    "rbac": ["v1"],
-    "resource": ["v1", "v1beta1", "v1beta2"],
-    "scheduling": ["v1", "v1alpha2"],
-    "storage": ["v1"],
+OWN_PACKAGES = {
+    "apiextensions.v1": "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1",
+    "apiregistration.v1": "k8s.io.kube_aggregator.pkg.apis.apiregistration.v1",
+    "meta.v1": META + "v1",
+    "meta.v1beta1": META + "v1beta1",
 }
-"""What a default server serves, and what `--runtime-config` may switch on."""
-PACKAGES = {
-    f"k8s.io.api.{group}.{version}": f"{group}.{version}"
-    for group, versions in API_VERSIONS.items()
-    for version in versions
-} | {
-    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1": "apiextensions.v1",
-    "k8s.io.kube_aggregator.pkg.apis.apiregistration.v1": "apiregistration.v1",
-    META + "v1": "meta.v1",
-    META + "v1beta1": "meta.v1beta1",
+"""Packages that are not part of k8s.io/api."""
+SHORT_NAMES = {
+    "admission.v1",
+    "apidiscovery.v2",
+    *(f"{MODULES.get(gv.group) or gv.group.split('.')[0]}.{gv.version}" for gv in BUILT_IN),
+    *OWN_PACKAGES,
 }
+PACKAGES = {OWN_PACKAGES.get(name, f"k8s.io.api.{name}"): name for name in SHORT_NAMES}
 NAMES = PACKAGES | {
     "k8s.io.apimachinery.pkg.api.resource": "quantity",
     "k8s.io.apimachinery.pkg.runtime": "runtime",
@@ -137,7 +121,8 @@ def without_facts(package: str, message: str, fields: dict[str, list[Any]]) -> d
 
 
 def message_fields(package: str, message: str, fields: dict[str, list[Any]], facts: Facts) -> dict[str, str]:
-    go_fields = facts.get(go_name(package, message))
+    stable = re.sub(r"\.v\d\w*$", ".v1", package)  # `type Rule = v1.Rule`: the same struct under another name
+    go_fields = facts.get(go_name(package, message)) or facts.get(go_name(stable, message))
     if go_fields is None:
         return without_facts(package, message, fields)
     by_bare = {bare(name): name for name in go_fields if not name.startswith("^")}
@@ -162,8 +147,27 @@ def kinds_of(package: str, messages: Messages, facts: Facts) -> list[str]:
     )
 
 
+def used_messages(package: str, messages: Messages) -> Messages:
+    """The messages of a package without those of kinds that no level serves in a beta or alpha version any more."""
+    group_version = next((gv for gv in BUILT_IN if f"{gv.group}/{gv.version}" == api_version(PACKAGES[package])), None)
+    if group_version is None or re.fullmatch(r"v\d+", group_version.version):
+        return messages
+    used: set[str] = set()
+    waiting = [f"{resource.kind}{suffix}" for resource in group_version.resources for suffix in ("", "List")]
+    while waiting:
+        name = waiting.pop()
+        if name in messages and name not in used:
+            used.add(name)
+            words = " ".join(kind for _, kind in messages[name].values())
+            waiting += (
+                short(package, word) for word in re.findall(r"[\w.]+", words) if "." not in word or package in word
+            )
+    return {name: fields for name, fields in messages.items() if name in used}
+
+
 def make(published: dict[str, Messages], facts: Facts) -> dict[str, Any]:
     kinds, messages = {}, {}
+    published = {package: used_messages(package, published[package]) for package in PACKAGES}
     for package, name in sorted(PACKAGES.items(), key=lambda item: item[1]):
         messages[name] = {
             message: message_fields(package, message, fields, facts)

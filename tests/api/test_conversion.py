@@ -12,7 +12,7 @@ from sampan.api.codec import json as codec
 from sampan.api.conversion import SAME_SHAPE, NoConversion, convert, convert_object
 from sampan.api.conversion.autoscaling import CONDITIONS, CURRENT_METRICS
 from sampan.api.resources.resource import GroupVersionKind
-from sampan.api.resources.resource_table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import BUILT_IN
 from sampan.api.schema import schemas
 from sampan.api.schema.tree import Schema
 from sampan.api.scheme import type_for
@@ -39,7 +39,7 @@ def read_autoscalers(reference_dir: Path, version: str, name: str, kind: type[Ob
     """Return the recorded autoscalers of that name, in order."""
     path = f"/apis/autoscaling/{version}/"
     bodies = [
-        response.body for response in recorded_responses(reference_dir, "hpas-versions") if path in response.request
+        response.body for response in recorded_responses(reference_dir, "hpas-conversions") if path in response.request
     ]
     named = [b for b in bodies if b.get("kind") == "HorizontalPodAutoscaler" and b["metadata"]["name"] == name]
     return [codec.decode(json.dumps(body).encode(), kind)[0] for body in named]
@@ -276,7 +276,7 @@ def shape(schema: Schema, ancestors: set[str]) -> Any:
     )
 
 
-STORED = [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources if r.storage and r.storage != r.gvk]
+STORED = [r for gv in BUILT_IN for r in gv.resources if r.storage and r.storage != r.gvk]
 
 
 @pytest.mark.parametrize("resource", STORED, ids=lambda r: f"{r.api_version} {r.plural}")

@@ -182,8 +182,8 @@ def test_runtime_config_by_version_and_resource() -> None:
         "statefulsets",
     ]
     assert scheme.resource("", "v1", "podtemplates") is None
-    limited = build_scheme("scheduling.k8s.io/v1alpha2/workloads")
-    assert [r.plural for r in limited.resources("scheduling.k8s.io", "v1alpha2")] == ["workloads"]
+    limited = build_scheme("resource.k8s.io/v1alpha3/devicetaintrules")
+    assert [r.plural for r in limited.resources("resource.k8s.io", "v1alpha3")] == ["devicetaintrules"]
 
 
 def test_runtime_config_by_level() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sampan.api.resources import discovery, runtime_config
 from sampan.api.resources.resource import Resource
-from sampan.api.resources.resource_table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import BUILT_IN
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
 
@@ -66,9 +66,7 @@ def test_groups_are_in_the_order_of_a_real_server(reference_dir: Path) -> None:
     assert actual == [{"name": g["name"], "versions": [v["version"] for v in g["versions"]]} for g in groups]
 
 
-@pytest.mark.parametrize(
-    "resource", [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources], ids=lambda r: r.qualified
-)
+@pytest.mark.parametrize("resource", [r for gv in BUILT_IN for r in gv.resources], ids=lambda r: r.qualified)
 def test_every_resource_has_a_type_and_a_list_type(resource: Resource) -> None:
     type_ = type_for(resource.gvk)
     assert type_ is not None

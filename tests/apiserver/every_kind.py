@@ -38,6 +38,20 @@ CSR = (
 )
 """A signed certificate request."""
 
+CERTIFICATE = (
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBbjCCARWgAwIBAgIUa40vye6szpnUtHCf+AszOiWosl0wCgYIKoZIzj0EAwIw\n"
+    "DDEKMAgGA1UEAwwBYTAgFw0yNjExMjAwMDU1MzRaGA8yMTI2MTAyNzAwNTUzNFow\n"
+    "DDEKMAgGA1UEAwwBYTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABAOq7OQyBYed\n"
+    "OgUmK+L7v0BEOz6DSCT6g/sLLa341Wx8Rgz/5wssii+KAHAiaXG26WpA5S46Ovfk\n"
+    "Ow4PtDSfQcyjUzBRMB0GA1UdDgQWBBQL8Dw2q7aaCXm0COVSxkHehC5kNzAfBgNV\n"
+    "HSMEGDAWgBQL8Dw2q7aaCXm0COVSxkHehC5kNzAPBgNVHRMBAf8EBTADAQH/MAoG\n"
+    "CCqGSM49BAMCA0cAMEQCIHEd+F7DzkDio51Y79rFn0CXuzVCvVOjnUpeMPgRhZWn\n"
+    "AiBa0/N3ZNoFz8EhtqrZ/H25AOjtJXEYHV6G3ZN1mvQlkA==\n"
+    "-----END CERTIFICATE-----\n"
+)
+"""A self-signed certificate."""
+
 GOOD: dict[tuple[str, str], Content] = {
     ("", "ConfigMap"): {"data": {"a": "b"}},
     ("", "Endpoints"): {"subsets": [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]},
@@ -100,6 +114,8 @@ GOOD: dict[tuple[str, str], Content] = {
     ("certificates.k8s.io", "CertificateSigningRequest"): {
         "spec": {"signerName": "example.com/s", "usages": ["client auth"], "request": CSR}
     },
+    ("certificates.k8s.io", "ClusterTrustBundle"): {"spec": {"trustBundle": CERTIFICATE}},
+    ("certificates.k8s.io", "PodCertificateRequest"): {"spec": {"signerName": "example.com/s", "nodeName": "n"}},
     ("coordination.k8s.io", "Lease"): {"spec": {"holderIdentity": "me", "leaseDurationSeconds": 5}},
     ("discovery.k8s.io", "EndpointSlice"): {
         "addressType": "IPv4",
@@ -159,6 +175,7 @@ GOOD: dict[tuple[str, str], Content] = {
         "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": "ns"}],
     },
     ("resource.k8s.io", "DeviceClass"): {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+    ("resource.k8s.io", "DeviceTaintRule"): {"spec": {"taint": {"key": "example.com/k", "effect": "NoExecute"}}},
     ("resource.k8s.io", "ResourceClaim"): {"spec": _DEVICES},
     ("resource.k8s.io", "ResourceClaimTemplate"): {"spec": {"metadata": {"labels": LABELS}, "spec": _DEVICES}},
     ("resource.k8s.io", "ResourceSlice"): {
@@ -178,4 +195,7 @@ GOOD: dict[tuple[str, str], Content] = {
         "spec": {"attacher": "d.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     },
     ("storage.k8s.io", "VolumeAttributesClass"): {"driverName": "d.example.com", "parameters": {"a": "b"}},
+    ("storagemigration.k8s.io", "StorageVersionMigration"): {
+        "spec": {"resource": {"group": "example.com", "resource": "chairs"}}
+    },
 }

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Namespace, Node, Pod, ResourceRequirements, ServiceAccount, Taint
 from sampan.api.types.events_v1 import Event
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -81,9 +82,11 @@ class RunningScheduler:
 
 @asynccontextmanager
 async def running_scheduler(
-    config: SchedulerConfig | None = None, runtime_config: Mapping[str, bool] | None = None
+    config: SchedulerConfig | None = None,
+    runtime_config: Mapping[str, bool] | None = None,
+    feature_gates: FeatureGates | None = None,
 ) -> AsyncIterator[RunningScheduler]:
-    async with cluster(runtime_config) as served:
+    async with cluster(runtime_config, feature_gates) as served:
         client = served.client
         await client.for_kind(ServiceAccount).create(
             ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE))

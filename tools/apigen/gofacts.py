@@ -19,9 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-from sampan.api.kubernetes_version import MINOR
+from sampan.api.kubernetes_version import GIT_VERSION
 
-VERSION = f"v0.{MINOR}.0"
+VERSION = GIT_VERSION.replace("v1.", "v0.", 1)
 MODULES = {
     "k8s.io/api": "io.k8s.api",
     "k8s.io/apimachinery": "io.k8s.apimachinery",

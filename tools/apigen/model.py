@@ -1,8 +1,9 @@
 """The API as one model: definitions from the published schemas, joined with the facts about the Go types.
 
-Sources: the v3 schemas that a real server publishes (defaults, enums, list types); the kubernetes-validate package for
-the versions that are off by default; gofacts.json for order, pointers and what is always printed, and alone for the few
-types that no schema shows (Table, WatchEvent, AdmissionReview, aggregated discovery).
+Sources: the v3 schemas that a real server publishes with all versions and features enabled (defaults, enums, list
+types); the kubernetes-validate package for the versions that only older levels serve; gofacts.json for order, pointers
+and what is always printed, and alone for the few types that no schema shows (Table, WatchEvent, AdmissionReview,
+aggregated discovery).
 """
 
 import importlib.resources
@@ -13,11 +14,13 @@ from typing import Any
 
 import go
 
-from sampan.api.kubernetes_version import DESCRIPTIONS_FILE, MINOR_VERSION
+from sampan.api.feature_gates import LEVEL, LEVELS
+from sampan.api.kubernetes_version import DESCRIPTIONS_FILE, MAJOR, MINOR_VERSION
+from sampan.api.resources.resource_table import BUILT_IN
 
 HERE = Path(__file__).parent
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-REFERENCE = HERE.parent.parent / f"reference/v{MINOR_VERSION}/openapi-v3-schemas.json"
+REFERENCE = HERE.parent.parent / f"reference/v{MINOR_VERSION}"
 
 SCALARS: dict[str, dict[str, Any]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
@@ -115,9 +118,12 @@ class _Builder:
         self.facts[VERSION_INFO] = {
             f.rstrip("!"): "string" + ("!" if f.endswith("!") else "") for f in VERSION_FIELDS.split()
         }
-        self.schemas = _optional_schemas()
-        self.published: dict[str, Any] = json.loads(REFERENCE.read_text())
-        self.schemas.update(self.published)
+        files = ("openapi-v3-schemas-all.json", "openapi-v3-schemas.json")
+        self.published: dict[str, Any] = {}
+        for name in files:  # where they differ, in the kinds of shared types, those of a default server count
+            self.published |= json.loads((REFERENCE / name).read_text())
+        retired = _schemas_of_older_levels()
+        self.schemas = {name: schema for name, schema in retired.items() if name in self.facts} | self.published
         for name, schema in self.schemas.items():  # `type Rule v1.Rule`: the same struct under another name
             if name not in self.facts and schema.get("properties"):
                 package, _, short = name.rpartition(".")
@@ -126,7 +132,7 @@ class _Builder:
         self.from_go = {f"{package}.{name}" for package, names in FROM_GO.items() for name in names.split()}
 
     def _copy_defaults(self) -> None:
-        """A version that is off by default has the defaults of the same field in v1, which alone is published."""
+        """A version that only older levels serve has the defaults of the same field in v1, which alone is published."""
         for name, schema in self.schemas.items():
             if name in self.published:
                 continue
@@ -211,9 +217,16 @@ class _Builder:
         return {"type": "string"}
 
 
-def _optional_schemas() -> dict[str, Any]:
-    path = importlib.resources.files("kubernetes_validate") / DESCRIPTIONS_FILE
-    return {name: _plain(node) for name, node in json.loads(path.read_text())["$defs"].items()}
+def _schemas_of_older_levels() -> dict[str, Any]:
+    """The schemas of the versions that only levels before the current one serve, each as of the last of these."""
+    packages = {f"io.k8s.api.{gv.group.split('.')[0]}.{gv.version}" for gv in BUILT_IN}
+    found: dict[str, Any] = {}
+    for level in LEVELS[: LEVELS.index(LEVEL)]:
+        file = DESCRIPTIONS_FILE.replace(MINOR_VERSION, f"{MAJOR}.{level}")
+        path = importlib.resources.files("kubernetes_validate") / file
+        schemas = json.loads(path.read_text())["$defs"]
+        found |= {name: _plain(node) for name, node in schemas.items() if go.package_of(name) in packages}
+    return found
 
 
 def _plain(node: Any) -> Any:

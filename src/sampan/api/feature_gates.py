@@ -24,8 +24,9 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "AllowUnsafeMalformedObjectDeletion": "sampan.apiserver.endpoints",
     "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
     "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.trust_bundles",
+    "CompositePodGroup": "sampan.api.resources.resource_table",
+    "EvictionRequestAPI": "sampan.api.resources.resource_table",
     "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",
-    "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
     "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
     "HPAGeneration": "sampan.controllers.autoscaling.controller",
     "HPAOptimizedSelectorStore": "sampan.controllers.autoscaling.controller",
@@ -84,7 +85,7 @@ class FeatureGates:
     """The gates that are set by name, AllAlpha and AllBeta among them."""
     level: int = LEVEL
     min_compatibility: int | None = None
-    """The minimal compatibility version; None: the version before `level`."""
+    """The minimal compatibility version; None: the level before `level`, or the oldest one."""
     _enabled: Mapping[str, bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +112,7 @@ class FeatureGates:
     def find_spec(self, name: str) -> GateSpec | None:
         """Return the newest spec of a gate that applies, or None if the gate is newer than the level. Raise KeyError if
         the table has no such gate."""
-        compatibility = self._min_compatibility
+        compatibility = self.min_compatibility_level
         for spec in reversed(gate_history()[name]):
             if spec.since <= self.level and spec.min_compatibility <= compatibility:
                 return spec
@@ -124,8 +125,9 @@ class FeatureGates:
                 yield name, spec
 
     @property
-    def _min_compatibility(self) -> int:
-        return self.level - 1 if self.min_compatibility is None else self.min_compatibility
+    def min_compatibility_level(self) -> int:
+        """The minimal compatibility version: the oldest version that must be able to read what is stored."""
+        return max(self.level - 1, LEVELS[0]) if self.min_compatibility is None else self.min_compatibility
 
     def _is_known(self, name: str) -> bool:
         """Tell whether programs of the newer one of level and LEVEL have the gate: a removed gate does not come back
@@ -137,7 +139,7 @@ class FeatureGates:
         for name, value in sorted(self.settings.items()):
             spec, intent = self.find_spec(name), f"cannot set feature gate {name} to {_text(value)}, feature is"
             if spec is None:
-                versions = f"{MAJOR}.{self.level}, min compatibility version {MAJOR}.{self._min_compatibility}"
+                versions = f"{MAJOR}.{self.level}, min compatibility version {MAJOR}.{self.min_compatibility_level}"
                 yield f"{intent} PreAlpha at emulated version {versions}"
             elif spec.locked and value != spec.default:
                 yield f"{intent} locked to {_text(spec.default)}"

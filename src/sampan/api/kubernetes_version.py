@@ -2,7 +2,7 @@
 
 from typing import Final
 
-GIT_VERSION: Final = "v1.36.4"
+GIT_VERSION: Final = "v1.37.1"
 MINOR_VERSION: Final = GIT_VERSION.removeprefix("v").rpartition(".")[0]
 """The version without the patch release, as in `1.36`."""
 MAJOR, MINOR = MINOR_VERSION.split(".")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources import runtime_config
 from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.api.resources.resource_table import GroupVersion
@@ -273,6 +274,6 @@ def _is_registered(type_: type[Struct], gvk: GroupVersionKind) -> bool:
     return getattr(empty, "apiVersion", "") == gvk.api_version and getattr(empty, "kind", "") == gvk.kind
 
 
-def builtin_scheme(config: Mapping[str, bool] | None = None) -> Scheme:
-    """Return the resources of a server with this --runtime-config."""
-    return Scheme(runtime_config.select_versions(config or {}))
+def builtin_scheme(config: Mapping[str, bool] | None = None, gates: FeatureGates | None = None) -> Scheme:
+    """Return the resources of a server with this --runtime-config and these feature gates."""
+    return Scheme(runtime_config.select_versions(config or {}, gates))

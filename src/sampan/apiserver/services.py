@@ -78,7 +78,7 @@ class ServerServices:
 def build_services(
     *, config: ServerConfig, backend: Backend, clock: Clock, metrics: Metrics, process: ProcessComponents
 ) -> ServerServices:
-    scheme, tasks = builtin_scheme(config.runtime_config), BackgroundTasks()
+    scheme, tasks = builtin_scheme(config.runtime_config, config.feature_gates), BackgroundTasks()
     registry = Registry(
         scheme=scheme,
         backend=backend,

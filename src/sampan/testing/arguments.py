@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sampan.api.feature_gates import LEVELS as LEVELS_OF_KUBERNETES
+from sampan.api.feature_gates import FeatureGateError, FeatureGates
+from sampan.api.kubernetes_version import MAJOR, MINOR_VERSION
 from sampan.api.resources import runtime_config as versions
 from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
@@ -94,19 +97,34 @@ def check_store(store: Any) -> str | Path | StoreConfig:
     return store if isinstance(store, str) else Path(store)
 
 
-def check_runtime_config(runtime_config: Any) -> Mapping[str, bool]:
-    if runtime_config is None:
-        return {}
-    is_mapping = isinstance(runtime_config, Mapping)
-    if not is_mapping or not all(
-        isinstance(key, str) and isinstance(runtime_config[key], bool) for key in runtime_config
-    ):
-        raise TypeError("runtime_config: must be a mapping from API versions to booleans")
+def check_runtime_config(runtime_config: Any, gates: FeatureGates | None = None) -> Mapping[str, bool]:
+    settings = _check_switches("runtime_config", "API versions", runtime_config)
     try:
-        versions.select_versions(runtime_config)
+        versions.select_versions(settings, gates)
     except versions.RuntimeConfigError as error:
         raise ValueError(f"runtime_config: {error}") from None
-    return dict(runtime_config)
+    return settings
+
+
+def check_feature_gates(kubernetes_version: Any, feature_gates: Any) -> FeatureGates:
+    """Return the gates of a version such as "1.36", which is the newest one if empty."""
+    levels = {f"{MAJOR}.{level}": level for level in LEVELS_OF_KUBERNETES}
+    version = kubernetes_version or MINOR_VERSION
+    if version not in levels:
+        raise ValueError(f"kubernetes_version: there is no {version!r}; supported: {', '.join(levels)}")
+    try:
+        return FeatureGates(_check_switches("feature_gates", "gates", feature_gates), level=levels[version])
+    except FeatureGateError as error:
+        raise ValueError(f"feature_gates: {error}") from None
+
+
+def _check_switches(name: str, content: str, switches: Any) -> dict[str, bool]:
+    if switches is None:
+        return {}
+    is_mapping = isinstance(switches, Mapping)
+    if not is_mapping or not all(isinstance(key, str) and isinstance(switches[key], bool) for key in switches):
+        raise TypeError(f"{name}: must be a mapping from {content} to booleans")
+    return dict(switches)
 
 
 def check_nodes(nodes: Any, components: Sequence[str]) -> int:

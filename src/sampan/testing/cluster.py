@@ -66,7 +66,9 @@ class Cluster(ClusterOperations):
     `store` is "memory", "sqlite" (a file that is removed with the cluster), the path of a SQLite file, or the URLs of
     etcd, separated by commas. `nodes` is the number of nodes, named node-0 and so on. They are hollow, and the
     behavior of their pods is set by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` names a
-    runtime for real pods: "oci" needs root and crun or runc. `scheduler` configures profiles and plugins
+    runtime for real pods: "oci" needs root and crun or runc. `kubernetes_version` is the version of Kubernetes as which
+    the cluster behaves, such as "1.36"; `runtime_config` and `feature_gates` switch API versions and features on and
+    off, as the flags of those names do. `scheduler` configures profiles and plugins
     (docs/scheduler.md); with `leader_election` the scheduler and the controllers work only while they hold a lease.
     With `clock="virtual"` object time stands still until `cluster.advance(minutes=1)`.
     """
@@ -80,6 +82,8 @@ class Cluster(ClusterOperations):
         store: str | Path | StoreConfig = "memory",
         insecure: bool = False,
         runtime_config: Mapping[str, bool] | None = None,
+        kubernetes_version: str = "",
+        feature_gates: Mapping[str, bool] | None = None,
         clock: Clock | str = "real",
         nodes: int | None = None,
         runtime: str | None = None,
@@ -93,7 +97,8 @@ class Cluster(ClusterOperations):
         self._components = arguments.check_components(preset.components if components is None else components)
         self._controllers = arguments.check_controllers(controllers)
         self._store, self._insecure = arguments.check_store(store), arguments.check_switch("insecure", insecure)
-        self._runtime_config = arguments.check_runtime_config(runtime_config)
+        self._feature_gates = arguments.check_feature_gates(kubernetes_version, feature_gates)
+        self._runtime_config = arguments.check_runtime_config(runtime_config, self._feature_gates)
         self._nodes = NodesConfig(
             count=arguments.check_nodes(preset.nodes if nodes is None else nodes, self._components),
             runtime=arguments.check_runtime(preset.runtime if runtime is None else runtime),
@@ -351,6 +356,7 @@ class Cluster(ClusterOperations):
             any_insecure_port=self._insecure,
             tls=tls,
             runtime_config=self._runtime_config,
+            feature_gates=self._feature_gates,
             service_account_key=pki.key(ACCOUNTS),
             has_system_objects=self._is_fork,
             service_allocation_seed=0,

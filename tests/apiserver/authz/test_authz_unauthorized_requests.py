@@ -33,12 +33,15 @@ SELF_REVIEWS = {
     ("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
     ("create", "authorization.k8s.io", "selfsubjectrulesreviews"),
 }
+ACCOUNT_PERMISSIONS = {(verb, "certificates.k8s.io", "clustertrustbundles") for verb in ("get", "list", "watch")}
 _WRITES = ("create", "update", "patch")
 NODE_PERMISSIONS = {
     *(
         ("create", "authentication.k8s.io", "tokenreviews"),
         ("create", "certificates.k8s.io", "certificatesigningrequests"),
+        ("create", "certificates.k8s.io", "podcertificaterequests"),
     ),
+    *((verb, "certificates.k8s.io", "clustertrustbundles") for verb in ("get", "list", "watch")),
     *(("create", "authorization.k8s.io", name) for name in ("subjectaccessreviews", "localsubjectaccessreviews")),
     *((verb, "certificates.k8s.io", "certificatesigningrequests") for verb in ("get", "list", "watch")),
     *((verb, "", "services") for verb in ("get", "list", "watch")),
@@ -114,7 +117,7 @@ def test_resources_open_to_users_without_permissions() -> None:
             paths = [path for resource in builtin_scheme({"api/all": True}) for path in resource_paths(resource)]
             assert await find_allowed_requests(client, paths, ANONYMOUS) == set()
             assert await find_allowed_requests(client, paths, UNBOUND) == SELF_REVIEWS
-            assert await find_allowed_requests(client, paths, ACCOUNT) == SELF_REVIEWS
+            assert await find_allowed_requests(client, paths, ACCOUNT) == SELF_REVIEWS | ACCOUNT_PERMISSIONS
             assert await find_allowed_requests(client, paths, NODE) == SELF_REVIEWS | NODE_PERMISSIONS
 
     run(work())
@@ -208,7 +211,7 @@ def test_requests_without_permission_get_403_from_the_whole_pipeline() -> None:
             for user, table in (
                 (ANONYMOUS, set()),
                 (UNBOUND, SELF_REVIEWS),
-                (ACCOUNT, SELF_REVIEWS),
+                (ACCOUNT, SELF_REVIEWS | ACCOUNT_PERMISSIONS),
                 (NODE, SELF_REVIEWS | NODE_PERMISSIONS),
             ):
                 for call in calls(iter([*paths, *CLASSIC]), user):

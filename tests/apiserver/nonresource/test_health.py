@@ -85,7 +85,7 @@ def test_health_version_and_path_list_of_a_whole_server() -> None:
                     b"[+]ping ok\n[+]log ok\n[+]etcd ok\n"
                 )
             version = await client.get("/version")
-            assert (version.json["major"], version.json["minor"], version.json["gitVersion"]) == ("1", "36", "v1.36.4")
+            assert (version.json["major"], version.json["minor"], version.json["gitVersion"]) == ("1", "37", "v1.37.1")
             assert (await client.send("DELETE", "/version")).code == 405
             paths = (await client.get("/")).json["paths"]
             assert paths == sorted(paths)

@@ -46,7 +46,7 @@ def test_kubectl_lists_api_versions_and_resources(tmp_path: Path) -> None:
             resources = await kubectl("api-resources")
             assert "deployments" in resources
             assert "deploy" in resources
-        assert '"gitVersion": "v1.36.4"' in await kubectl("version", "-o", "json")
+        assert '"gitVersion": "v1.37.1"' in await kubectl("version", "-o", "json")
 
     _run_with_kubectl(tmp_path, check)
 

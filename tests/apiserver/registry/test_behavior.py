@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.registry import kinds
@@ -19,7 +20,8 @@ OWNED_FIELDS: dict[str, Any] = {
 }
 
 
-RESOURCES = list(builtin_scheme({"api/all": True}))
+GATES = FeatureGates({"CompositePodGroup": True, "EvictionRequestAPI": True, "GenericWorkload": True})
+RESOURCES = list(builtin_scheme({"api/all": True}, GATES))
 
 
 def behavior_of(resource: Resource) -> ResourceBehavior:

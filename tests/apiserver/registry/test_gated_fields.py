@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from sampan.api.feature_gates import LEVELS, FeatureGateError, FeatureGates
-from sampan.api.resources.resource_table import OPTIONAL, SERVED
-from sampan.api.scheme import type_for
+from sampan.api.scheme import builtin_scheme, type_for
 from sampan.api.types.core_v1 import Container, EnvVar, Lifecycle, LifecycleHandler, Pod, PodSpec
 from sampan.apiserver.registry.gated_fields import GATED_DEFAULTS, GATED_FEATURES, GatedFeature, GatedFields
 
@@ -18,7 +17,8 @@ Path = tuple[str, ...]
 
 
 def _stored_types() -> list[type[msgspec.Struct]]:
-    stored = {resource.storage for version in (*SERVED, *OPTIONAL) for resource in version.resources}
+    gates = FeatureGates({"AllAlpha": True, "AllBeta": True})
+    stored = {resource.storage for resource in builtin_scheme({"api/all": True}, gates)}
     types = (type_for(kind) for kind in stored if kind is not None)
     return sorted((kind for kind in types if kind is not None), key=lambda kind: (kind.__module__, kind.__name__))
 

@@ -15,7 +15,8 @@ GROUP, CONDITION = "podgroup/training", "--for=condition=PodGroupScheduled"
 
 @pytest.fixture(scope="module")
 def sampan_cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, runtime_config={"scheduling.k8s.io/v1alpha2": True}) as cluster:
+    versions, gates = {"scheduling.k8s.io/v1beta1": True}, {"GenericWorkload": True}
+    with Cluster(nodes=3, runtime_config=versions, feature_gates=gates) as cluster:
         yield cluster
 
 

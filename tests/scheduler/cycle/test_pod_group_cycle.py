@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Pod, PodSchedulingGroup
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.scheduling_v1 import PriorityClass
-from sampan.api.types.scheduling_v1alpha2 import (
+from sampan.api.types.scheduling_v1beta1 import (
     GangSchedulingPolicy,
     PodGroup,
     PodGroupSchedulingPolicy,
@@ -19,7 +20,8 @@ from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from tests.scheduler.extenders.fake_extender import running_extender
 from tests.scheduler.running_scheduler import NAMESPACE, RunningScheduler, running_scheduler
 
-RUNTIME_CONFIG = {"scheduling.k8s.io/v1alpha2": True}
+RUNTIME_CONFIG = {"scheduling.k8s.io/v1beta1": True}
+GATES = FeatureGates({"GenericWorkload": True})
 
 
 def group(name: str, min_count: int) -> PodGroup:
@@ -48,7 +50,7 @@ def gate_message(cluster: RunningScheduler, pod: Any) -> str:
 
 
 async def test_pods_are_gated_until_min_count_pods_exist() -> None:
-    async with running_scheduler(runtime_config=RUNTIME_CONFIG) as cluster:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
         await cluster.node("a")
         first = await cluster.create(member(cluster, "p0", "g"))
         await cluster.settle()
@@ -65,7 +67,7 @@ async def test_pods_are_gated_until_min_count_pods_exist() -> None:
 
 
 async def test_gang_is_scheduled_completely_or_not_at_all() -> None:
-    async with running_scheduler(runtime_config=RUNTIME_CONFIG) as cluster:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
         await cluster.node("a", cpu="2")
         await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
         for number in range(3):
@@ -91,7 +93,7 @@ async def test_error_of_a_member_leaves_no_assumed_pods() -> None:
     async with running_extender(filter=filter_or_fail) as server:
         verbs = {"urlPrefix": server.url, "filterVerb": "filter", "nodeCacheCapable": True}
         config = parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [verbs]})
-        async with running_scheduler(config, runtime_config=RUNTIME_CONFIG) as cluster:
+        async with running_scheduler(config, runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
             await cluster.node("a")
             await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
             for number in range(3):
@@ -114,7 +116,7 @@ async def group_condition(cluster: RunningScheduler, name: str = "g") -> tuple[s
 
 
 async def test_pod_group_condition_shows_whether_it_is_scheduled() -> None:
-    async with running_scheduler(runtime_config=RUNTIME_CONFIG) as cluster:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
         await cluster.node("a", cpu="2")
         await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
         for number in range(3):
@@ -134,7 +136,7 @@ async def test_pod_group_condition_shows_whether_it_is_scheduled() -> None:
 @pytest.mark.parametrize(("min_count", "is_possible"), [(3, True), (5, False)])
 async def test_preemption_makes_room_for_the_whole_group_or_not_at_all(min_count: int, is_possible: bool) -> None:
     """Each of four nodes has room for one pod, and three are taken by pods of lower priority."""
-    async with running_scheduler(runtime_config=RUNTIME_CONFIG) as cluster:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
         high = PriorityClass(value=1000)
         high.metadata.name = "high"
         await cluster.cluster.client.for_kind(PriorityClass).create(high)
@@ -166,7 +168,7 @@ async def test_preemption_makes_room_for_the_whole_group_or_not_at_all(min_count
 @pytest.mark.parametrize(("slots", "min_count"), [(4, 3), (10, 6), (12, 12)])
 async def test_gangs_that_each_need_more_than_half_are_scheduled_in_turn(slots: int, min_count: int) -> None:
     """The pods of two gangs arrive in turn; one gang is scheduled, and the other once the first is deleted."""
-    async with running_scheduler(runtime_config=RUNTIME_CONFIG) as cluster:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
         for number in range(slots):
             await cluster.node(f"n{number}", cpu="1")
         for name in ("a", "b"):
@@ -190,7 +192,7 @@ async def test_incomplete_gang_releases_its_nodes_after_the_permit_timeout() -> 
     """One member has another scheduler, so that the other member waits at Permit until the timeout."""
     args = {"GangScheduling": {"permitTimeoutSeconds": 20}}
     config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
-    async with running_scheduler(config, RUNTIME_CONFIG) as cluster:
+    async with running_scheduler(config, RUNTIME_CONFIG, GATES) as cluster:
         await cluster.node("a", cpu="2")
         await cluster.cluster.client.for_kind(PodGroup).create(group("g", 2))
         await cluster.create(member(cluster, "p0", "g"))

@@ -1,4 +1,4 @@
-"""Conversion between the versions of a kind, through the storage version. Pure: values in, new values out.
+"""Conversion between the versions of a kind. Pure: values in, new values out.
 
 There is one file per group whose versions differ; for versions of the same shape only the apiVersion changes.
 Defaulting and validation do not belong here, but to the API server. The Kubernetes counterparts are the `conversion.go`
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sampan.api.codec import json
-from sampan.api.conversion import autoscaling, devices, events, extensions
+from sampan.api.conversion import autoscaling, certificates, devices, events, extensions
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.base import Object
 
@@ -19,18 +19,21 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 SAME_SHAPE = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): ("v1", "v1beta1", "v1alpha1"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): ("v1", "v1beta1", "v1alpha1"),
-    ("certificates.k8s.io", "ClusterTrustBundle"): ("v1beta1", "v1alpha1"),
+    ("certificates.k8s.io", "ClusterTrustBundle"): ("v1", "v1beta1", "v1alpha1"),
     ("coordination.k8s.io", "LeaseCandidate"): ("v1beta1", "v1alpha2"),
     ("networking.k8s.io", "IPAddress"): ("v1", "v1beta1"),
     ("networking.k8s.io", "ServiceCIDR"): ("v1", "v1beta1"),
     ("resource.k8s.io", "DeviceClass"): ("v1", "v1beta2", "v1beta1"),
-    ("resource.k8s.io", "DeviceTaintRule"): ("v1alpha3", "v1beta2"),
+    ("resource.k8s.io", "DeviceTaintRule"): ("v1", "v1beta2", "v1alpha3"),
     ("resource.k8s.io", "ResourceClaim"): ("v1", "v1beta2"),
     ("resource.k8s.io", "ResourceClaimTemplate"): ("v1", "v1beta2"),
     ("resource.k8s.io", "ResourceSlice"): ("v1", "v1beta2"),
+    ("scheduling.k8s.io", "PodGroup"): ("v1beta1", "v1alpha3"),
+    ("scheduling.k8s.io", "Workload"): ("v1beta1", "v1alpha3"),
     ("storage.k8s.io", "VolumeAttributesClass"): ("v1", "v1beta1"),
+    ("storagemigration.k8s.io", "StorageVersionMigration"): ("v1", "v1beta1"),
 }
-"""Kinds whose versions have the same fields, the storage version first."""
+"""Kinds whose versions have the same fields, the newest first."""
 
 _CHANGES: dict[tuple[str, str, str], tuple[Change, Change]] = {
     ("apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1", "CustomResourceDefinition"): (
@@ -38,6 +41,10 @@ _CHANGES: dict[tuple[str, str, str], tuple[Change, Change]] = {
         extensions.to_v1beta1,
     ),
     ("autoscaling/v1", "autoscaling/v2", "HorizontalPodAutoscaler"): (autoscaling.v1_to_v2, autoscaling.v2_to_v1),
+    ("certificates.k8s.io/v1beta1", "certificates.k8s.io/v1", "PodCertificateRequest"): (
+        certificates.request_to_v1,
+        dict,
+    ),
     ("events.k8s.io/v1", "v1", "Event"): (events.new_to_core, events.core_to_new),
     ("resource.k8s.io/v1beta1", "resource.k8s.io/v1", "ResourceClaim"): (devices.claim_to_v1, devices.claim_to_v1beta1),
     ("resource.k8s.io/v1beta1", "resource.k8s.io/v1", "ResourceClaimTemplate"): (
@@ -46,7 +53,8 @@ _CHANGES: dict[tuple[str, str, str], tuple[Change, Change]] = {
     ),
     ("resource.k8s.io/v1beta1", "resource.k8s.io/v1", "ResourceSlice"): (devices.slice_to_v1, devices.slice_to_v1beta1),
 }
-"""Maps the apiVersion of a version, that of the storage version, and the kind to the conversions in both directions."""
+"""Maps the apiVersion of a version, that of the version through which all others are converted, and the kind to the
+conversions in both directions."""
 
 
 class NoConversion(ValueError):
@@ -76,7 +84,7 @@ def convert_object(obj: Object, to: type[T]) -> T:
 def _find_conversions(source: str, target: str, kind: str) -> list[Change]:
     if way := _step(source, target, kind):
         return way
-    for spoke, hub, name in _CHANGES:  # neither is the storage version: convert through it
+    for spoke, hub, name in _CHANGES:  # neither is the version with a conversion: go through it
         if name == kind and spoke in (source, target):
             first, second = _step(source, hub, kind), _step(hub, target, kind)
             if first and second:

@@ -67,7 +67,7 @@ def v1_to_v2(hpa: Value) -> Value:
     }
 
 
-CONDITION_FIELDS = ("type", "status", "lastTransitionTime", "reason", "message")
+CONDITION_FIELDS = ("type", "status", "lastTransitionTime", "reason", "message", "observedGeneration")
 
 
 def _carry_annotations(hpa: Value, carried: dict[str, str]) -> Value:

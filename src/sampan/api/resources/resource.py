@@ -31,6 +31,8 @@ class Subresource:
     verbs: tuple[str, ...]
     kind: GroupVersionKind | str
     """The kind that it reads and writes; a plain name is a kind of the resource's own group and version."""
+    gate: str = ""
+    """The feature gate without which it is not served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,12 @@ class Resource:
     type."""
     declared_list_kind: str = ""
     """The kind of its lists, if it is not the kind followed by "List"."""
+    introduced: int = 0
+    """The first minor version with this version of the kind; 0: it is older than all supported levels."""
+    removed: int | None = None
+    """The minor version from which on this version of the kind is not served; None: it is not planned."""
+    gate: str = ""
+    """The feature gate without which it is not served."""
 
     @property
     def api_version(self) -> str:

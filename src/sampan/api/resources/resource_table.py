@@ -1,6 +1,8 @@
-"""Every built-in resource, one row each, with the group versions that serve it.
+"""Every built-in resource that some supported level serves, one row for each version, with its life cycle.
 
-`SERVED` are the versions that v1.36 serves by default; `OPTIONAL` versions are enabled with --runtime-config.
+Stable versions are served by default, beta and alpha versions if --runtime-config enables them. In addition the level
+must be in the life cycle of the row, and its feature gate on: `runtime_config` selects. The storage version of a
+resource is the newest that the minimal compatibility version knows, unless `STORED_AS` names one.
 """
 
 from sampan.api.resources.resource import STANDARD_VERBS, GroupVersionKind, SelectableField
@@ -31,6 +33,7 @@ POD_FIELDS = (
 )
 SIGNER = field("spec.signerName")
 SLICE_FIELDS = (field("spec.nodeName"), field("spec.driver"), field("spec.pool.name"))
+REQUEST_FIELDS = (SIGNER, field("spec.podName"), field("spec.nodeName"))
 
 CORE_V1 = declare_version(
     "",
@@ -84,7 +87,7 @@ CORE_V1 = declare_version(
             sub("log", ("get",)),
             sub("portforward", CONNECT, "PodPortForwardOptions"),
             sub("proxy", PROXY, "PodProxyOptions"),
-            sub("resize"),
+            sub("resize", gate="InPlacePodVerticalScaling"),
             STATUS,
         ),
         select=POD_FIELDS,
@@ -111,7 +114,7 @@ CORE_V1 = declare_version(
     ),
 )
 
-SERVED = (
+BUILT_IN = (
     CORE_V1,
     declare_version(
         "apiregistration.k8s.io",
@@ -177,7 +180,7 @@ SERVED = (
         "autoscaling",
         "v1",
         (17500, 15),
-        row("HorizontalPodAutoscaler", short="hpa", category="all", subs=(STATUS,), stored="v2"),
+        row("HorizontalPodAutoscaler", short="hpa", category="all", subs=(STATUS,)),
     ),
     declare_version(
         "batch",
@@ -202,6 +205,28 @@ SERVED = (
             subs=(sub("approval"), STATUS),
             select=(SIGNER,),
         ),
+        row("ClusterTrustBundle", cluster=True, select=(SIGNER,), since=37, gate="ClusterTrustBundle"),
+        row("PodCertificateRequest", subs=(STATUS,), select=REQUEST_FIELDS, since=37, gate="PodCertificateRequest"),
+    ),
+    declare_version(
+        "certificates.k8s.io",
+        "v1beta1",
+        (17300, 9),
+        row("ClusterTrustBundle", cluster=True, select=(SIGNER,), until=40, gate="ClusterTrustBundle"),
+        row(
+            "PodCertificateRequest",
+            subs=(STATUS,),
+            select=REQUEST_FIELDS,
+            since=35,
+            until=40,
+            gate="PodCertificateRequest",
+        ),
+    ),
+    declare_version(
+        "certificates.k8s.io",
+        "v1alpha1",
+        (17300, 1),
+        row("ClusterTrustBundle", cluster=True, select=(SIGNER,), until=37, gate="ClusterTrustBundle"),
     ),
     declare_version(
         "networking.k8s.io",
@@ -212,6 +237,13 @@ SERVED = (
         row("IPAddress", "ipaddresses", short="ip", cluster=True),
         row("NetworkPolicy", "networkpolicies", short="netpol"),
         row("ServiceCIDR", cluster=True, subs=(STATUS,)),
+    ),
+    declare_version(
+        "networking.k8s.io",
+        "v1beta1",
+        (17200, 9),
+        row("IPAddress", "ipaddresses", short="ip", cluster=True, until=37),
+        row("ServiceCIDR", cluster=True, subs=(STATUS,), until=37),
     ),
     declare_version("policy", "v1", (17100, 15), row("PodDisruptionBudget", short="pdb", subs=(STATUS,))),
     declare_version(
@@ -228,11 +260,17 @@ SERVED = (
         "v1",
         (16800, 15),
         row("CSIDriver", cluster=True),
-        row("CSINode", cluster=True),
+        row("CSINode", cluster=True, subs=(STATUS,)),
         row("CSIStorageCapacity", "csistoragecapacities"),
         row("StorageClass", "storageclasses", short="sc", cluster=True),
         row("VolumeAttachment", cluster=True, subs=(STATUS,)),
-        row("VolumeAttributesClass", "volumeattributesclasses", short="vac", cluster=True),
+        row("VolumeAttributesClass", "volumeattributesclasses", short="vac", cluster=True, since=34),
+    ),
+    declare_version(
+        "storage.k8s.io",
+        "v1beta1",
+        (16800, 9),
+        row("VolumeAttributesClass", "volumeattributesclasses", short="vac", cluster=True, until=37),
     ),
     declare_version(
         "admissionregistration.k8s.io",
@@ -243,9 +281,9 @@ SERVED = (
             "mutatingadmissionpolicies",
             category="api-extensions",
             cluster=True,
-            advertised="v1beta1",
+            since=36,
         ),
-        row("MutatingAdmissionPolicyBinding", category="api-extensions", cluster=True, advertised="v1beta1"),
+        row("MutatingAdmissionPolicyBinding", category="api-extensions", cluster=True, since=36),
         row("MutatingWebhookConfiguration", category="api-extensions", cluster=True),
         row(
             "ValidatingAdmissionPolicy",
@@ -256,6 +294,23 @@ SERVED = (
         ),
         row("ValidatingAdmissionPolicyBinding", category="api-extensions", cluster=True),
         row("ValidatingWebhookConfiguration", category="api-extensions", cluster=True),
+    ),
+    *(
+        declare_version(
+            "admissionregistration.k8s.io",
+            version,
+            (16700, priority),
+            row(
+                "MutatingAdmissionPolicy",
+                "mutatingadmissionpolicies",
+                category="api-extensions",
+                cluster=True,
+                since=since,
+                until=until,
+            ),
+            row("MutatingAdmissionPolicyBinding", category="api-extensions", cluster=True, since=since, until=until),
+        )
+        for version, priority, since, until in (("v1beta1", 12, 34, 40), ("v1alpha1", 9, 32, 38))
     ),
     declare_version(
         "apiextensions.k8s.io",
@@ -277,17 +332,61 @@ SERVED = (
         (16600, 15),
         row("PriorityClass", "priorityclasses", short="pc", cluster=True),
     ),
+    declare_version(
+        "scheduling.k8s.io",
+        "v1beta1",
+        (16600, 9),
+        row("PodGroup", subs=(STATUS,), since=37, until=43, gate="GenericWorkload"),
+        row("Workload", since=37, until=43, gate="GenericWorkload"),
+    ),
+    declare_version(
+        "scheduling.k8s.io",
+        "v1alpha3",
+        (16600, 3),
+        row("CompositePodGroup", subs=(STATUS,), gate="CompositePodGroup"),
+        row("PodGroup", subs=(STATUS,), gate="GenericWorkload"),
+        row("Workload", gate="GenericWorkload"),
+    ),
     declare_version("coordination.k8s.io", "v1", (16500, 15), row("Lease")),
+    declare_version("coordination.k8s.io", "v1beta1", (16500, 13), row("LeaseCandidate", since=33, until=39)),
+    declare_version("coordination.k8s.io", "v1alpha2", (16500, 12), row("LeaseCandidate", since=32, until=38)),
     declare_version("node.k8s.io", "v1", (16300, 15), row("RuntimeClass", "runtimeclasses", cluster=True)),
     declare_version("discovery.k8s.io", "v1", (16200, 15), row("EndpointSlice")),
     declare_version(
         "resource.k8s.io",
         "v1",
         (16200, 21),
-        row("DeviceClass", "deviceclasses", cluster=True),
-        row("ResourceClaim", subs=(STATUS,)),
-        row("ResourceClaimTemplate"),
-        row("ResourceSlice", cluster=True, select=SLICE_FIELDS),
+        row("DeviceClass", "deviceclasses", cluster=True, since=34),
+        row("DeviceTaintRule", cluster=True, subs=(STATUS,), since=37),
+        row("ResourceClaim", subs=(STATUS,), since=34),
+        row("ResourceClaimTemplate", since=34),
+        row("ResourceSlice", cluster=True, select=SLICE_FIELDS, since=34),
+    ),
+    declare_version(
+        "resource.k8s.io",
+        "v1beta2",
+        (16200, 15),
+        row("DeviceClass", "deviceclasses", cluster=True, since=33, until=39),
+        row("DeviceTaintRule", cluster=True, subs=(STATUS,), since=36, until=42),
+        row("ResourceClaim", subs=(STATUS,), since=33, until=39),
+        row("ResourceClaimTemplate", since=33, until=39),
+        row("ResourceSlice", cluster=True, select=SLICE_FIELDS, since=33, until=39),
+    ),
+    declare_version(
+        "resource.k8s.io",
+        "v1beta1",
+        (16200, 9),
+        row("DeviceClass", "deviceclasses", cluster=True, since=32, until=38),
+        row("ResourceClaim", subs=(STATUS,), since=32, until=38),
+        row("ResourceClaimTemplate", since=32, until=38),
+        row("ResourceSlice", cluster=True, select=SLICE_FIELDS, since=32, until=38),
+    ),
+    declare_version(
+        "resource.k8s.io",
+        "v1alpha3",
+        (16200, 1),
+        row("DeviceTaintRule", cluster=True, subs=(STATUS,), since=33, until=39),
+        row("ResourcePoolStatusRequest", cluster=True, subs=(STATUS,), since=36, until=42),
     ),
     declare_version(
         "flowcontrol.apiserver.k8s.io",
@@ -296,104 +395,50 @@ SERVED = (
         row("FlowSchema", cluster=True, subs=(STATUS,)),
         row("PriorityLevelConfiguration", cluster=True, subs=(STATUS,)),
     ),
-)
-
-OPTIONAL = (
-    declare_version(
-        "certificates.k8s.io",
-        "v1beta1",
-        (17300, 9),
-        row("ClusterTrustBundle", cluster=True, select=(SIGNER,)),
-        row(
-            "PodCertificateRequest",
-            subs=(STATUS,),
-            select=(SIGNER, field("spec.podName"), field("spec.nodeName")),
-        ),
-    ),
-    declare_version(
-        "certificates.k8s.io",
-        "v1alpha1",
-        (17300, 1),
-        row("ClusterTrustBundle", cluster=True, select=(SIGNER,), stored="v1beta1"),
-    ),
-    declare_version(
-        "networking.k8s.io",
-        "v1beta1",
-        (17200, 9),
-        row("IPAddress", "ipaddresses", short="ip", cluster=True, stored="v1"),
-        row("ServiceCIDR", cluster=True, subs=(STATUS,), stored="v1"),
-    ),
-    declare_version(
-        "storage.k8s.io",
-        "v1beta1",
-        (16800, 9),
-        row("VolumeAttributesClass", "volumeattributesclasses", short="vac", cluster=True, stored="v1"),
-    ),
-    *(
-        declare_version(
-            "admissionregistration.k8s.io",
-            version,
-            (16700, priority),
-            row(
-                "MutatingAdmissionPolicy",
-                "mutatingadmissionpolicies",
-                category="api-extensions",
-                cluster=True,
-                stored="v1",
-                advertised="v1beta1",
-            ),
-            row(
-                "MutatingAdmissionPolicyBinding",
-                category="api-extensions",
-                cluster=True,
-                stored="v1",
-                advertised="v1beta1",
-            ),
-        )
-        for version, priority in (("v1beta1", 12), ("v1alpha1", 9))
-    ),
-    declare_version(
-        "scheduling.k8s.io",
-        "v1alpha2",
-        (16600, 2),
-        row("PodGroup", subs=(STATUS,)),
-        row("Workload"),
-    ),
-    declare_version("coordination.k8s.io", "v1beta1", (16500, 13), row("LeaseCandidate")),
-    declare_version("coordination.k8s.io", "v1alpha2", (16500, 12), row("LeaseCandidate", stored="v1beta1")),
-    *(
-        declare_version(
-            "resource.k8s.io",
-            version,
-            (16200, priority),
-            row("DeviceClass", "deviceclasses", cluster=True, stored="v1"),
-            *(
-                [row("DeviceTaintRule", cluster=True, subs=(STATUS,), stored="v1alpha3")]
-                if version == "v1beta2"
-                else []
-            ),
-            row("ResourceClaim", subs=(STATUS,), stored="v1"),
-            row("ResourceClaimTemplate", stored="v1"),
-            row("ResourceSlice", cluster=True, select=SLICE_FIELDS, stored="v1"),
-        )
-        for version, priority in (("v1beta2", 15), ("v1beta1", 9))
-    ),
-    declare_version(
-        "resource.k8s.io",
-        "v1alpha3",
-        (16200, 1),
-        row("DeviceTaintRule", cluster=True, subs=(STATUS,)),
-        row("ResourcePoolStatusRequest", cluster=True, subs=(STATUS,)),
-    ),
     declare_version(
         "internal.apiserver.k8s.io", "v1alpha1", (16000, 9), row("StorageVersion", cluster=True, subs=(STATUS,))
     ),
     declare_version(
         "storagemigration.k8s.io",
+        "v1",
+        (15800, 15),
+        row("StorageVersionMigration", cluster=True, subs=(STATUS,), since=37, gate="StorageVersionMigrator"),
+    ),
+    declare_version(
+        "storagemigration.k8s.io",
         "v1beta1",
         (15800, 9),
-        row("StorageVersionMigration", cluster=True, subs=(STATUS,)),
+        row(
+            "StorageVersionMigration",
+            cluster=True,
+            subs=(STATUS,),
+            since=35,
+            until=40,
+            gate="StorageVersionMigrator",
+        ),
+    ),
+    declare_version(
+        "lifecycle.k8s.io",
+        "v1alpha1",
+        (15700, 1),
+        row("Eviction", subs=(STATUS,), since=37, until=43, gate="EvictionRequestAPI"),
+        row("EvictionRequest", subs=(STATUS,), since=37, until=43, gate="EvictionRequestAPI"),
     ),
 )
 
-__all__ = ["OPTIONAL", "SERVED", "GroupVersion"]
+STORED_AS = {
+    ("certificates.k8s.io", "ClusterTrustBundle"): "v1beta1",
+    ("certificates.k8s.io", "PodCertificateRequest"): "v1beta1",
+    ("coordination.k8s.io", "LeaseCandidate"): "v1beta1",
+    ("lifecycle.k8s.io", "Eviction"): "v1alpha1",
+    ("lifecycle.k8s.io", "EvictionRequest"): "v1alpha1",
+    ("resource.k8s.io", "DeviceTaintRule"): "v1beta2",
+    ("resource.k8s.io", "ResourcePoolStatusRequest"): "v1alpha3",
+    ("scheduling.k8s.io", "CompositePodGroup"): "v1alpha3",
+    ("scheduling.k8s.io", "PodGroup"): "v1beta1",
+    ("scheduling.k8s.io", "Workload"): "v1beta1",
+    ("storagemigration.k8s.io", "StorageVersionMigration"): "v1beta1",
+}
+"""Storage versions that kube-apiserver prescribes, by group and kind. They apply at every level."""
+
+__all__ = ["BUILT_IN", "STORED_AS", "GroupVersion"]

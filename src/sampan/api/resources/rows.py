@@ -32,13 +32,17 @@ def row(
     verbs: Iterable[str] = STANDARD_VERBS,
     subs: Iterable[Subresource] = (),
     select: Iterable[SelectableField] = (),
-    stored: bool | str | GroupVersionKind = True,
+    stored: bool | GroupVersionKind = True,
     storage_path: str = "",
     advertised: str = "",
+    since: int = 0,
+    until: int | None = None,
+    gate: str = "",
 ) -> Resource:
     """Return a resource without its group and version, which `declare_version` fills in.
 
-    `stored` may name another version. `storage_path` is the path of its keys below /registry, by default the plural.
+    `storage_path` is the path of its keys below /registry, by default the plural. `since` and `until` are the minor
+    versions in which it was introduced and removed. `gate` also applies to the subresources.
     """
     verbs = tuple(verbs)
     stored = stored if "get" in verbs else False
@@ -56,25 +60,28 @@ def row(
         selectable=tuple(select),
         storage=_storage(kind, stored),
         storage_prefix=f"/registry/{storage_path or plural or kind.lower() + 's'}" if stored else "",
-        advertised_storage=_storage(kind, advertised),
+        advertised_storage=GroupVersionKind(group="", version=advertised, kind=kind) if advertised else None,
+        introduced=since,
+        removed=until,
+        gate=gate,
     )
 
 
-def _storage(kind: str, stored: bool | str | GroupVersionKind) -> GroupVersionKind | None:
+def _storage(kind: str, stored: bool | GroupVersionKind) -> GroupVersionKind | None:
     if isinstance(stored, GroupVersionKind):
         return stored
-    if not stored:
-        return None
-    return GroupVersionKind(group="", version="" if stored is True else stored, kind=kind)
+    return GroupVersionKind(group="", version="", kind=kind) if stored else None
 
 
 def _with_kind(subresource: Subresource, kind: str) -> Subresource:
     return replace(subresource, kind=subresource.kind or kind)
 
 
-def sub(name: str, verbs: tuple[str, ...] = CHANGE, kind: GroupVersionKind | str = "") -> Subresource:
+def sub(
+    name: str, verbs: tuple[str, ...] = CHANGE, kind: GroupVersionKind | str = "", *, gate: str = ""
+) -> Subresource:
     """Return a subresource; without a kind it reads and writes the resource itself."""
-    return Subresource(name=name, verbs=verbs, kind=kind)
+    return Subresource(name=name, verbs=verbs, kind=kind, gate=gate)
 
 
 def field(label: str, *paths: str, default: str = "") -> SelectableField:
@@ -95,7 +102,7 @@ def _complete(group: str, version: str, row: Resource) -> Resource:
     """Return the row with its group and version, also in the storage version."""
     storage, advertised = row.storage, row.advertised_storage
     if storage is not None and storage is not CORE_EVENT:
-        storage = replace(storage, group=group, version=storage.version or version)
+        storage = replace(storage, group=group, version=version)
     if advertised is not None:
-        advertised = replace(advertised, group=group) if storage is not None else None
+        advertised = replace(advertised, group=group)
     return replace(row, group=group, version=version, storage=storage, advertised_storage=advertised)

@@ -80,6 +80,8 @@ def _inline(schema: Schema) -> dict[str, Any]:
 
 
 def _element(schema: Schema) -> dict[str, Any]:
-    """Return the schema of a list's item or map's value: a bare reference if nothing is added to it."""
+    """Return the schema of a list's item or map's value, which has no default: a bare reference if nothing is added to
+    it."""
     node = _field(schema)
+    node.pop("default", None)
     return node["allOf"][0] if list(node) == ["allOf"] else node

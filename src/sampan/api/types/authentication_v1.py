@@ -38,6 +38,7 @@ class TokenRequestSpec(Struct, kw_only=True):
     audiences: list[str] | None = NULL
     expirationSeconds: Int64 | None = NULL
     boundObjectRef: BoundObjectReference | None = NULL
+    attestations: dict[str, list[str]] = DICT
 
 
 class TokenRequestStatus(Struct, kw_only=True):

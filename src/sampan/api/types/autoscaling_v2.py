@@ -112,6 +112,7 @@ class HorizontalPodAutoscalerCondition(Struct, kw_only=True):
     lastTransitionTime: Time | None = NULL
     reason: str = ""
     message: str = ""
+    observedGeneration: Int64 | None = None
 
 
 class ObjectMetricStatus(Struct, kw_only=True):

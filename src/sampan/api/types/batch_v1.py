@@ -2,11 +2,18 @@
 
 from msgspec import field
 
-from sampan.api.types import core_v1, meta_v1
+from sampan.api.types import core_v1, meta_v1, scheduling_v1alpha3
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
 from sampan.api.values.scalars import Int32, Int64, Time
 
 PACKAGE = "io.k8s.api.batch.v1"
+
+
+class JobSchedulingConfiguration(Struct, kw_only=True):
+    schedulingPolicy: scheduling_v1alpha3.WorkloadPodGroupSchedulingPolicy | None = None
+    schedulingConstraints: scheduling_v1alpha3.WorkloadPodGroupSchedulingConstraints | None = None
+    disruptionMode: scheduling_v1alpha3.WorkloadPodGroupDisruptionMode | None = None
+    resourceClaims: list[scheduling_v1alpha3.WorkloadPodGroupResourceClaim] = LIST
 
 
 class PodFailurePolicyOnExitCodesRequirement(Struct, kw_only=True):
@@ -56,6 +63,7 @@ class JobSpec(Struct, kw_only=True):
     suspend: bool | None = None
     podReplacementPolicy: str | None = None
     managedBy: str | None = None
+    scheduling: JobSchedulingConfiguration | None = None
 
 
 class JobTemplateSpec(Struct, kw_only=True):

@@ -47,3 +47,58 @@ class CertificateSigningRequestList(Object, kw_only=True):
     apiVersion: str = always("certificates.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[CertificateSigningRequest] | None = NULL
+
+
+class ClusterTrustBundleSpec(Struct, kw_only=True):
+    signerName: str = ""
+    trustBundle: str = TEXT
+
+
+class ClusterTrustBundle(Object, kw_only=True):
+    kind: str = always("ClusterTrustBundle")
+    apiVersion: str = always("certificates.k8s.io/v1")
+    metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
+    spec: ClusterTrustBundleSpec = field(default_factory=ClusterTrustBundleSpec)
+
+
+class ClusterTrustBundleList(Object, kw_only=True):
+    kind: str = always("ClusterTrustBundleList")
+    apiVersion: str = always("certificates.k8s.io/v1")
+    metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
+    items: list[ClusterTrustBundle] | None = NULL
+
+
+class PodCertificateRequestSpec(Struct, kw_only=True):
+    signerName: str = TEXT
+    podName: str = TEXT
+    podUID: str = TEXT
+    serviceAccountName: str = TEXT
+    serviceAccountUID: str = TEXT
+    nodeName: str = TEXT
+    nodeUID: str = TEXT
+    maxExpirationSeconds: Int32 | None = None
+    stubPKCS10Request: bytes | None = NULL
+    unverifiedUserAnnotations: dict[str, str] = DICT
+
+
+class PodCertificateRequestStatus(Struct, kw_only=True):
+    conditions: list[meta_v1.Condition] = LIST
+    certificateChain: str = ""
+    notBefore: Time | None = None
+    beginRefreshAt: Time | None = None
+    notAfter: Time | None = None
+
+
+class PodCertificateRequest(Object, kw_only=True):
+    kind: str = always("PodCertificateRequest")
+    apiVersion: str = always("certificates.k8s.io/v1")
+    metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
+    spec: PodCertificateRequestSpec = field(default_factory=PodCertificateRequestSpec)
+    status: PodCertificateRequestStatus = field(default_factory=PodCertificateRequestStatus)
+
+
+class PodCertificateRequestList(Object, kw_only=True):
+    kind: str = always("PodCertificateRequestList")
+    apiVersion: str = always("certificates.k8s.io/v1")
+    metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
+    items: list[PodCertificateRequest] | None = NULL

@@ -197,6 +197,7 @@ class ClusterTrustBundleProjection(Struct, kw_only=True):
     labelSelector: meta_v1.LabelSelector | None = None
     optional: bool | None = None
     path: str = TEXT
+    user: Int64 | None = None
 
 
 class ComponentCondition(Struct, kw_only=True):
@@ -259,6 +260,7 @@ class KeyToPath(Struct, kw_only=True):
     key: str = TEXT
     path: str = TEXT
     mode: Int32 | None = None
+    user: Int64 | None = None
 
 
 class ConfigMapProjection(Struct, kw_only=True):
@@ -272,6 +274,7 @@ class ConfigMapVolumeSource(Struct, kw_only=True):
     items: list[KeyToPath] = LIST
     defaultMode: Int32 | None = None
     optional: bool | None = None
+    defaultUser: Int64 | None = None
 
 
 class ContainerPort(Struct, kw_only=True):
@@ -361,6 +364,7 @@ class HTTPGetAction(Struct, kw_only=True):
     host: str = ""
     scheme: str = ""
     httpHeaders: list[HTTPHeader] = LIST
+    protocol: str | None = None
 
 
 class SleepAction(Struct, kw_only=True):
@@ -388,6 +392,7 @@ class Lifecycle(Struct, kw_only=True):
 class GRPCAction(Struct, kw_only=True):
     port: Int32 = ZERO
     service: str | None = NULL
+    mode: str | None = None
 
 
 class Probe(Struct, kw_only=True):
@@ -461,6 +466,7 @@ class VolumeMount(Struct, kw_only=True):
     subPath: str = ""
     mountPropagation: str | None = None
     subPathExpr: str = ""
+    bindMountOptions: list[str] = LIST
 
 
 class Container(Struct, kw_only=True):
@@ -591,6 +597,7 @@ class DownwardAPIVolumeFile(Struct, kw_only=True):
     fieldRef: ObjectFieldSelector | None = None
     resourceFieldRef: ResourceFieldSelector | None = None
     mode: Int32 | None = None
+    user: Int64 | None = None
 
 
 class DownwardAPIProjection(Struct, kw_only=True):
@@ -600,11 +607,13 @@ class DownwardAPIProjection(Struct, kw_only=True):
 class DownwardAPIVolumeSource(Struct, kw_only=True):
     items: list[DownwardAPIVolumeFile] = LIST
     defaultMode: Int32 | None = None
+    defaultUser: Int64 | None = None
 
 
 class EmptyDirVolumeSource(Struct, kw_only=True):
     medium: str = ""
     sizeLimit: Quantity | None = None
+    mode: Int32 | None = None
 
 
 class EndpointAddress(Struct, kw_only=True):
@@ -744,6 +753,11 @@ class EventList(Object, kw_only=True):
     apiVersion: str = always("v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[Event] | None = NULL
+
+
+class EvictionResponder(Struct, kw_only=True):
+    name: str = TEXT
+    priority: Int32 | None = NULL
 
 
 class FCVolumeSource(Struct, kw_only=True):
@@ -944,6 +958,10 @@ class NodeConfigSource(Struct, kw_only=True):
     configMap: ConfigMapNodeConfigSource | None = None
 
 
+class NodePodPreemptionPolicy(Struct, kw_only=True):
+    disableResizePreemption: list[str] = LIST
+
+
 class Taint(Struct, kw_only=True):
     key: str = TEXT
     value: str = ""
@@ -959,6 +977,7 @@ class NodeSpec(Struct, kw_only=True):
     taints: list[Taint] = LIST
     configSource: NodeConfigSource | None = None
     externalID: str = ""
+    podPreemptionPolicy: NodePodPreemptionPolicy | None = None
 
 
 class NodeAddress(Struct, kw_only=True):
@@ -1016,6 +1035,7 @@ class NodeSystemInfo(Struct, kw_only=True):
     operatingSystem: str = TEXT
     architecture: str = TEXT
     swap: NodeSwapStatus | None = None
+    runningInUserNamespace: bool | None = None
 
 
 class NodeStatus(Struct, kw_only=True):
@@ -1043,10 +1063,22 @@ class Node(Object, kw_only=True):
     status: NodeStatus = field(default_factory=NodeStatus)
 
 
+class NodeAllocatableMappedResources(Struct, kw_only=True):
+    name: str = TEXT
+    quantity: Quantity | None = NULL
+
+
+class NodeAllocatableOverheadResources(Struct, kw_only=True):
+    name: str = TEXT
+    perPod: Quantity | None = None
+    perContainer: Quantity | None = None
+
+
 class NodeAllocatableResourceClaimStatus(Struct, kw_only=True):
     resourceClaimName: str = TEXT
     containers: list[str] = LIST
-    resources: dict[str, Quantity] | None = NULL
+    mapping: list[NodeAllocatableMappedResources] = LIST
+    overhead: list[NodeAllocatableOverheadResources] = LIST
 
 
 class NodeList(Object, kw_only=True):
@@ -1183,6 +1215,17 @@ class PersistentVolumeClaimCondition(Struct, kw_only=True):
     message: str = ""
 
 
+class VolumeHealthCondition(Struct, kw_only=True):
+    status: str = TEXT
+    reason: str = TEXT
+    message: str = ""
+
+
+class VolumeHealthStatus(Struct, kw_only=True):
+    healthConditions: list[VolumeHealthCondition] = LIST
+    lastTransitionTime: Time | None = NULL
+
+
 class PersistentVolumeClaimStatus(Struct, kw_only=True):
     phase: str = ""
     accessModes: list[str] = LIST
@@ -1192,6 +1235,7 @@ class PersistentVolumeClaimStatus(Struct, kw_only=True):
     allocatedResourceStatuses: dict[str, str] = DICT
     currentVolumeAttributesClassName: str | None = None
     modifyVolumeStatus: ModifyVolumeStatus | None = None
+    healthStatus: VolumeHealthStatus | None = None
 
 
 class PersistentVolumeClaim(Object, kw_only=True):
@@ -1302,6 +1346,7 @@ class PodCertificateProjection(Struct, kw_only=True):
     keyPath: str = ""
     certificateChainPath: str = ""
     userAnnotations: dict[str, str] = DICT
+    user: Int64 | None = None
 
 
 class SecretProjection(Struct, kw_only=True):
@@ -1314,6 +1359,7 @@ class ServiceAccountTokenProjection(Struct, kw_only=True):
     audience: str = ""
     expirationSeconds: Int64 | None = None
     path: str = TEXT
+    user: Int64 | None = None
 
 
 class VolumeProjection(Struct, kw_only=True):
@@ -1328,6 +1374,7 @@ class VolumeProjection(Struct, kw_only=True):
 class ProjectedVolumeSource(Struct, kw_only=True):
     sources: list[VolumeProjection] | None = NULL
     defaultMode: Int32 | None = None
+    defaultUser: Int64 | None = None
 
 
 class RBDVolumeSource(Struct, kw_only=True):
@@ -1359,6 +1406,7 @@ class SecretVolumeSource(Struct, kw_only=True):
     items: list[KeyToPath] = LIST
     defaultMode: Int32 | None = None
     optional: bool | None = None
+    defaultUser: Int64 | None = None
 
 
 class StorageOSVolumeSource(Struct, kw_only=True):
@@ -1446,6 +1494,7 @@ class PodSpec(Struct, kw_only=True):
     resources: ResourceRequirements | None = None
     hostnameOverride: str | None = None
     schedulingGroup: PodSchedulingGroup | None = None
+    evictionResponders: list[EvictionResponder] = LIST
 
 
 class PodCondition(Struct, kw_only=True):
@@ -1472,6 +1521,12 @@ class PodResourceClaimStatus(Struct, kw_only=True):
     resourceClaimName: str | None = None
 
 
+class PodVolumeHealth(Struct, kw_only=True):
+    name: str = TEXT
+    healthConditions: list[VolumeHealthCondition] = LIST
+    lastTransitionTime: Time | None = NULL
+
+
 class PodStatus(Struct, kw_only=True):
     observedGeneration: Int64 = 0
     phase: str = ""
@@ -1494,6 +1549,7 @@ class PodStatus(Struct, kw_only=True):
     allocatedResources: dict[str, Quantity] = DICT
     resources: ResourceRequirements | None = None
     nodeAllocatableResourceClaimStatuses: list[NodeAllocatableResourceClaimStatus] = LIST
+    volumeHealth: list[PodVolumeHealth] = LIST
 
 
 class Pod(Object, kw_only=True):

@@ -68,6 +68,7 @@ class DeviceRequestAllocationResult(Struct, kw_only=True):
     bindingFailureConditions: list[str] = LIST
     shareID: str | None = None
     consumedCapacity: dict[str, Quantity] = DICT
+    skipNodeOperations: list[str] = LIST
 
 
 class DeviceAllocationResult(Struct, kw_only=True):
@@ -129,6 +130,7 @@ class DeviceCapacity(Struct, kw_only=True):
 class DeviceCounterConsumption(Struct, kw_only=True):
     counterSet: str = TEXT
     counters: dict[str, Counter] = DICT
+    compatibilityGroups: list[str] = LIST
 
 
 class DeviceTaint(Struct, kw_only=True):
@@ -138,9 +140,20 @@ class DeviceTaint(Struct, kw_only=True):
     timeAdded: Time | None = None
 
 
-class NodeAllocatableResourceMapping(Struct, kw_only=True):
+class NodeAllocatableMapping(Struct, kw_only=True):
     capacityKey: str | None = None
-    allocationMultiplier: Quantity | None = None
+    capacityMultiplier: Quantity | None = None
+    deviceMultiplier: Quantity | None = None
+
+
+class NodeAllocatableOverhead(Struct, kw_only=True):
+    perPod: Quantity | None = None
+    perContainer: Quantity | None = None
+
+
+class NodeAllocatableResource(Struct, kw_only=True):
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class Device(Struct, kw_only=True):
@@ -156,7 +169,7 @@ class Device(Struct, kw_only=True):
     bindingConditions: list[str] = LIST
     bindingFailureConditions: list[str] = LIST
     allowMultipleAllocations: bool | None = None
-    nodeAllocatableResourceMappings: dict[str, NodeAllocatableResourceMapping] = DICT
+    nodeAllocatableResources: dict[str, NodeAllocatableResource] = DICT
 
 
 class DeviceClaimConfiguration(Struct, kw_only=True):
@@ -168,6 +181,11 @@ class DeviceConstraint(Struct, kw_only=True):
     requests: list[str] = LIST
     matchAttribute: str | None = None
     distinctAttribute: str | None = None
+
+
+class DeviceDerivedAttribute(Struct, kw_only=True):
+    name: str = TEXT
+    expression: str = TEXT
 
 
 class DeviceSelector(Struct, kw_only=True):
@@ -182,6 +200,7 @@ class DeviceSubRequest(Struct, kw_only=True):
     count: Int64 = 0
     tolerations: list[DeviceToleration] = LIST
     capacity: CapacityRequirements | None = None
+    derivedAttributes: list[DeviceDerivedAttribute] = LIST
 
 
 class ExactDeviceRequest(Struct, kw_only=True):
@@ -192,6 +211,7 @@ class ExactDeviceRequest(Struct, kw_only=True):
     adminAccess: bool | None = None
     tolerations: list[DeviceToleration] = LIST
     capacity: CapacityRequirements | None = None
+    derivedAttributes: list[DeviceDerivedAttribute] = LIST
 
 
 class DeviceRequest(Struct, kw_only=True):
@@ -228,6 +248,36 @@ class DeviceClassList(Object, kw_only=True):
     apiVersion: str = always("resource.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[DeviceClass] | None = NULL
+
+
+class DeviceTaintSelector(Struct, kw_only=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct, kw_only=True):
+    deviceSelector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = field(default_factory=DeviceTaint)
+
+
+class DeviceTaintRuleStatus(Struct, kw_only=True):
+    conditions: list[meta_v1.Condition] = LIST
+
+
+class DeviceTaintRule(Object, kw_only=True):
+    kind: str = always("DeviceTaintRule")
+    apiVersion: str = always("resource.k8s.io/v1")
+    metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
+    spec: DeviceTaintRuleSpec = field(default_factory=DeviceTaintRuleSpec)
+    status: DeviceTaintRuleStatus = field(default_factory=DeviceTaintRuleStatus)
+
+
+class DeviceTaintRuleList(Object, kw_only=True):
+    kind: str = always("DeviceTaintRuleList")
+    apiVersion: str = always("resource.k8s.io/v1")
+    metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
+    items: list[DeviceTaintRule] | None = NULL
 
 
 class ResourceClaimSpec(Struct, kw_only=True):
@@ -296,6 +346,8 @@ class ResourceSliceSpec(Struct, kw_only=True):
     devices: list[Device] = LIST
     perDeviceNodeSelection: bool | None = None
     sharedCounters: list[CounterSet] = LIST
+    partitionTypeAttribute: str | None = None
+    skipNodeOperations: list[str] = LIST
 
 
 class ResourceSlice(Object, kw_only=True):

@@ -4,9 +4,17 @@ from msgspec import field
 
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
-from sampan.api.values.scalars import Int32, Int64, Time
+from sampan.api.values.scalars import Int32, Int64, Quantity, Time
 
 PACKAGE = "io.k8s.api.resource.v1alpha3"
+
+
+class CELDeviceSelector(Struct, kw_only=True):
+    expression: str = TEXT
+
+
+class DeviceSelector(Struct, kw_only=True):
+    cel: CELDeviceSelector | None = None
 
 
 class DeviceTaint(Struct, kw_only=True):
@@ -46,6 +54,26 @@ class DeviceTaintRuleList(Object, kw_only=True):
     items: list[DeviceTaintRule] | None = NULL
 
 
+class PartitionTypeStatus(Struct, kw_only=True):
+    attribute: str = ""
+    type: str = ""
+    total: Int32 | None = None
+    allocatable: Int32 | None = None
+
+
+class ShareableCapacityStatus(Struct, kw_only=True):
+    name: str = ""
+    total: Quantity | None = None
+    consumed: Quantity | None = None
+    available: Quantity | None = None
+
+
+class ShareableSummaryStatus(Struct, kw_only=True):
+    fullyAvailableDevices: Int32 | None = None
+    partiallyAvailableDevices: Int32 | None = None
+    capacity: list[ShareableCapacityStatus] = LIST
+
+
 class PoolStatus(Struct, kw_only=True):
     driver: str = ""
     poolName: str = ""
@@ -57,12 +85,15 @@ class PoolStatus(Struct, kw_only=True):
     unavailableDevices: Int32 | None = None
     nodeName: str | None = None
     validationError: str | None = None
+    partitionSummary: list[PartitionTypeStatus] = LIST
+    shareableSummary: ShareableSummaryStatus | None = None
 
 
 class ResourcePoolStatusRequestSpec(Struct, kw_only=True):
     driver: str = TEXT
     poolName: str | None = None
     limit: Int32 | None = None
+    defaultPartitionTypeAttribute: str | None = None
 
 
 class ResourcePoolStatusRequestStatus(Struct, kw_only=True):

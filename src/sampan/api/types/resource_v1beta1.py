@@ -68,6 +68,7 @@ class DeviceRequestAllocationResult(Struct, kw_only=True):
     bindingFailureConditions: list[str] = LIST
     shareID: str | None = None
     consumedCapacity: dict[str, Quantity] = DICT
+    skipNodeOperations: list[str] = LIST
 
 
 class DeviceAllocationResult(Struct, kw_only=True):
@@ -116,6 +117,7 @@ class Counter(Struct, kw_only=True):
 class DeviceCounterConsumption(Struct, kw_only=True):
     counterSet: str = TEXT
     counters: dict[str, Counter] = DICT
+    compatibilityGroups: list[str] = LIST
 
 
 class DeviceTaint(Struct, kw_only=True):
@@ -125,9 +127,20 @@ class DeviceTaint(Struct, kw_only=True):
     timeAdded: Time | None = None
 
 
-class NodeAllocatableResourceMapping(Struct, kw_only=True):
+class NodeAllocatableMapping(Struct, kw_only=True):
     capacityKey: str | None = None
-    allocationMultiplier: Quantity | None = None
+    capacityMultiplier: Quantity | None = None
+    deviceMultiplier: Quantity | None = None
+
+
+class NodeAllocatableOverhead(Struct, kw_only=True):
+    perPod: Quantity | None = None
+    perContainer: Quantity | None = None
+
+
+class NodeAllocatableResource(Struct, kw_only=True):
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class BasicDevice(Struct, kw_only=True):
@@ -142,7 +155,7 @@ class BasicDevice(Struct, kw_only=True):
     bindingConditions: list[str] = LIST
     bindingFailureConditions: list[str] = LIST
     allowMultipleAllocations: bool | None = None
-    nodeAllocatableResourceMappings: dict[str, NodeAllocatableResourceMapping] = DICT
+    nodeAllocatableResources: dict[str, NodeAllocatableResource] = DICT
 
 
 class CELDeviceSelector(Struct, kw_only=True):
@@ -174,6 +187,11 @@ class DeviceConstraint(Struct, kw_only=True):
     distinctAttribute: str | None = None
 
 
+class DeviceDerivedAttribute(Struct, kw_only=True):
+    name: str = TEXT
+    expression: str = TEXT
+
+
 class DeviceSelector(Struct, kw_only=True):
     cel: CELDeviceSelector | None = None
 
@@ -186,6 +204,7 @@ class DeviceSubRequest(Struct, kw_only=True):
     count: Int64 = 0
     tolerations: list[DeviceToleration] = LIST
     capacity: CapacityRequirements | None = None
+    derivedAttributes: list[DeviceDerivedAttribute] = LIST
 
 
 class DeviceRequest(Struct, kw_only=True):
@@ -198,6 +217,7 @@ class DeviceRequest(Struct, kw_only=True):
     firstAvailable: list[DeviceSubRequest] = LIST
     tolerations: list[DeviceToleration] = LIST
     capacity: CapacityRequirements | None = None
+    derivedAttributes: list[DeviceDerivedAttribute] = LIST
 
 
 class DeviceClaim(Struct, kw_only=True):
@@ -296,6 +316,8 @@ class ResourceSliceSpec(Struct, kw_only=True):
     devices: list[Device] = LIST
     perDeviceNodeSelection: bool | None = None
     sharedCounters: list[CounterSet] = LIST
+    partitionTypeAttribute: str | None = None
+    skipNodeOperations: list[str] = LIST
 
 
 class ResourceSlice(Object, kw_only=True):

@@ -57,11 +57,30 @@ class CSINodeSpec(Struct, kw_only=True):
     drivers: list[CSINodeDriver] | None = NULL
 
 
+class StorageHealthCondition(Struct, kw_only=True):
+    status: str = TEXT
+    reason: str = TEXT
+    message: str = ""
+    accessMode: str | None = None
+    volumeMode: str | None = None
+    lastTransitionTime: Time | None = NULL
+
+
+class StorageHealth(Struct, kw_only=True):
+    name: str = TEXT
+    healthConditions: list[StorageHealthCondition] = LIST
+
+
+class CSINodeStatus(Struct, kw_only=True):
+    storageHealth: list[StorageHealth] = LIST
+
+
 class CSINode(Object, kw_only=True):
     kind: str = always("CSINode")
     apiVersion: str = always("storage.k8s.io/v1")
     metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
     spec: CSINodeSpec = field(default_factory=CSINodeSpec)
+    status: CSINodeStatus = field(default_factory=CSINodeStatus)
 
 
 class CSINodeList(Object, kw_only=True):

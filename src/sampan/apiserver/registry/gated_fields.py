@@ -82,7 +82,7 @@ GATED_FEATURES: Final = (
         ),
     ),
     GatedFeature("DRANodeAllocatableResources", ("core.PodStatus.nodeAllocatableResourceClaimStatuses",)),
-    GatedFeature("DRANodeAllocatableResources", ("resource.Device.nodeAllocatableResourceMappings",)),
+    GatedFeature("DRANodeAllocatableResources", ("resource.Device.nodeAllocatableResources",)),
     GatedFeature(
         "DRAPartitionableDevices",
         (

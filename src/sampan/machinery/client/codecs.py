@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.resources.resource import GroupVersionKind, Resource
-from sampan.api.resources.resource_table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import BUILT_IN
 from sampan.api.scheme import type_for
 from sampan.api.types.meta_v1 import ListMeta, PartialObjectMetadata
 from sampan.api.unstructured import Unstructured
@@ -18,7 +18,7 @@ from sampan.api.unstructured import Unstructured
 def _rows() -> dict[tuple[str, str], list[Resource]]:
     """Return the built-in resources by group and plural, the preferred version first."""
     resources: dict[tuple[str, str], list[Resource]] = {}
-    versions = sorted((*SERVED, *OPTIONAL), key=lambda version: -version.version_priority)
+    versions = sorted(BUILT_IN, key=lambda version: -version.version_priority)
     for version in versions:
         for row in version.resources:
             resources.setdefault((row.group, row.plural), []).append(row)

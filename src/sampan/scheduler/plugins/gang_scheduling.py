@@ -19,7 +19,7 @@ import msgspec
 from sampan.api.codec import json
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
-from sampan.api.types.scheduling_v1alpha2 import PodGroup
+from sampan.api.types.scheduling_v1beta1 import PodGroup
 from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.api.codec import json as codec
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.schema import schemas
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
@@ -22,7 +23,7 @@ from tests.api.schema_values import values
 from tests.apiserver.pods import CONTAINER
 
 SPEC, STATUS = schemas.schema_of(PodSpec), schemas.schema_of(PodStatus)
-REGISTRY: Any = SimpleNamespace(scheme=builtin_scheme())
+REGISTRY: Any = SimpleNamespace(scheme=builtin_scheme(), feature_gates=FeatureGates())
 CTX = Context(services=REGISTRY, user=UserInfo("u"), now="2026-01-01T00:00:00Z", namespace="default")
 STRATEGY, STATUS_STRATEGY = PodStrategy(), PodStatusStrategy()
 

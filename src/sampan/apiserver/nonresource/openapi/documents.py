@@ -7,7 +7,7 @@ from typing import Any
 
 from sampan.api.kubernetes_version import MAJOR, MINOR
 from sampan.api.resources.resource import Resource
-from sampan.api.resources.resource_table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import BUILT_IN
 from sampan.api.resources.retired import RETIRED
 from sampan.apiserver.nonresource.openapi.components import META, Definitions, Parameter
 from sampan.apiserver.nonresource.openapi.operations import (
@@ -25,7 +25,7 @@ INFO = {"title": "Kubernetes", "version": f"{MAJOR}.{MINOR}"}
 SHARED_VERSIONS: list[tuple[str, str]] = sorted(
     {
         *((group, version) for group, _, version in (retired.rpartition("/") for retired in RETIRED)),
-        *((version.group, version.version) for version in (*SERVED, *OPTIONAL)),
+        *((version.group, version.version) for version in BUILT_IN),
     }
     - {("apiextensions.k8s.io", "v1"), ("apiregistration.k8s.io", "v1")}
 )

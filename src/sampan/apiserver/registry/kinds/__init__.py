@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-from sampan.api.resources.resource_table import OPTIONAL, SERVED
+from sampan.api.resources.resource_table import BUILT_IN
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behavior import ResourceBehavior
 
@@ -48,5 +48,5 @@ def _import_kind(group: str, plural: str) -> ModuleType | None:
 
 @cache
 def _builtin_kinds() -> frozenset[tuple[str, str]]:
-    versions = (*SERVED, *OPTIONAL)
+    versions = BUILT_IN
     return frozenset((version.group, resource.plural) for version in versions for resource in version.resources)
