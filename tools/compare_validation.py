@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from sampan.api.resources.resource import Resource
-from sampan.api.resources.resource_table import SERVED
+from sampan.api.resources.resource_table import BUILT_IN
 from sampan.api.schema.schemas import schema_of
 from sampan.api.scheme import type_for
 from tests.apiserver.every_kind import GOOD
@@ -214,7 +214,7 @@ def main(url: str, token: str, other_url: str, other_token: str, *kinds: str) ->
     for (group, kind), content in GOOD.items():
         if kinds and kind not in kinds:
             continue
-        for resource in (resource for version in SERVED for resource in version.resources):
+        for resource in (resource for version in BUILT_IN for resource in version.resources):
             if (resource.group, resource.kind) == (group, kind):
                 count, differences = compare(servers, resource, content)
                 total, differing = total + count, differing + len(differences)

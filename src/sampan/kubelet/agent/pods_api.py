@@ -1,5 +1,5 @@
-"""The pods API of a node (`pkg/kubelet/apis/pods`), with which agents on the node read its pods from the kubelet, even
-if the API server is not reachable.
+"""The pods API of a node (`pkg/kubelet/apis/pods`, gate PodsAPI), with which agents on the node read its
+pods from the kubelet, even if the API server is not reachable.
 
 A watch compares what its client has with the pods of the node, whenever something has changed. A slow client therefore
 misses intermediate states but no pod, and needs no buffer.
