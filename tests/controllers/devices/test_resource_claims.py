@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sampan.api.codec import json as codec
-from sampan.api.types.core_v1 import Event, Pod
+from sampan.api.types.core_v1 import Event, Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.machinery import errors
 from sampan.machinery.client import DeleteParameters
@@ -48,6 +48,24 @@ async def test_deleted_claim_of_a_pod_is_recreated() -> None:
         assert second != first
         (claim_status,) = (await s.pods.get("p", "default")).status.resourceClaimStatuses
         assert claim_status.resourceClaimName == second
+
+
+async def test_claim_statuses_are_merged_and_sorted() -> None:
+    async with claim_cluster() as s:
+        await s.cluster.client.for_kind(ResourceClaimTemplate).create(template())
+        pod = pod_with_claim()
+        pod.spec.resourceClaims = [
+            PodResourceClaim(name=name, resourceClaimTemplateName="t") for name in ("gpu", "disk", "audio")
+        ]
+        await s.pods.create(pod)
+        await s.settle()
+        statuses = (await s.pods.get("p", "default")).status.resourceClaimStatuses
+        assert [status.name for status in statuses] == ["audio", "disk", "gpu"]
+        await s.claims.delete(statuses[1].resourceClaimName or "", "default")
+        await s.settle()
+        after = (await s.pods.get("p", "default")).status.resourceClaimStatuses
+        assert [status.name for status in after] == ["audio", "disk", "gpu"]
+        assert (after[0], after[2]) == (statuses[0], statuses[2])
 
 
 async def test_claim_is_created_once_the_missing_template_exists() -> None:

@@ -136,13 +136,22 @@ class ResourceClaimController:
         name = pod_claims.claim_name(pod, pod_claim)
         if name is None or pod_claim.resourceClaimTemplateName is None:
             return ""
-        claim = self._claims.get(name, pod.metadata.namespace) if name else None
-        if claim is not None and is_controlled_by(claim, pod):
+        if name and await self._has_claim(pod, name):
             return ""
         claim = self._orphan(pod, pod_claim) or await self._create_claim(
             pod, pod_claim, pod_claim.resourceClaimTemplateName
         )
         return claim.metadata.name
+
+    async def _has_claim(self, pod: Pod, name: str) -> bool:
+        """Whether the claim that the pod's status names exists and is its own. The cache may lack a new claim."""
+        claim = self._claims.get(name, pod.metadata.namespace)
+        if claim is None:
+            try:
+                claim = await self._claims_client.get(name, pod.metadata.namespace)
+            except errors.NotFound:
+                return False
+        return is_controlled_by(claim, pod)
 
     def _orphan(self, pod: Pod, pod_claim: PodResourceClaim) -> ResourceClaim | None:
         """Return a claim that was created for the pod but not recorded in its status."""
@@ -169,11 +178,11 @@ class ResourceClaimController:
         return claim
 
     async def _write_claim_statuses(self, pod: Pod, claim_names: dict[str, str]) -> None:
-        present = {status.name: status.resourceClaimName for status in pod.status.resourceClaimStatuses}
-        statuses = [
-            {"name": name, **({"resourceClaimName": claim} if claim is not None else {})}
-            for name, claim in {**present, **claim_names}.items()
-        ]
+        present = {
+            status.name: name for status in pod.status.resourceClaimStatuses if (name := status.resourceClaimName)
+        }
+        merged = sorted((present | claim_names).items())
+        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in merged]
         patch = {"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": statuses}}
         await self._pods_client.patch(
             pod.metadata.name,

@@ -5,6 +5,7 @@ from typing import Any
 
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.machinery.client import DeleteParameters
+from sampan.machinery.copies import copy_of
 from tests.controllers.batch.cronjob.cron_jobs import START, cron
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
 from tests.controllers.cluster import check_second_run_writes_nothing, names_of
@@ -126,6 +127,19 @@ async def test_unexpected_and_missing_jobs_are_reported() -> None:
         await c.pass_s(0)
         assert (await get(c)).status.active == []
         assert ("Normal", "MissingJob", f"Active job went missing: {name_at(600)}") in await c.events()
+
+
+async def test_jobs_of_an_earlier_cron_job_of_the_name_do_not_count() -> None:
+    async with job_cluster(CRON) as c:
+        await create(c, job=RUNNING)
+        await c.pass_s(601)
+        job = copy_of(await c.get(name_at(600)))
+        job.metadata.name, job.metadata.uid, job.metadata.resourceVersion = "earlier", "", ""
+        job.metadata.ownerReferences[0].uid = "earlier"
+        job.spec.selector, job.spec.template.metadata.labels = None, {}
+        await c.cluster.client.for_kind(Job).create(job)
+        await c.pass_s(1)
+        assert "UnexpectedJob" not in {reason for _, reason, _ in await c.events()}
 
 
 async def test_the_second_run_writes_nothing() -> None:

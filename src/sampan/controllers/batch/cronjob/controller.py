@@ -64,7 +64,7 @@ class CronJobController:
         if self._record_timing(shared):
             return self._compute_wait_s(shared)
         cron = msgspec.structs.replace(shared, status=copy_of(shared.status))
-        jobs = self._jobs.find(by_cron_job, key)
+        jobs = [job for job in self._jobs.find(by_cron_job, key) if is_controlled_by(job, cron)]
         await self._clean_up(cron, jobs)
         failure: errors.ApiError | None = None
         again_s: float | None = None
