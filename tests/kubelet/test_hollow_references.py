@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sampan.api.types.certificates_v1 import PodCertificateRequest
 from sampan.api.types.core_v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -19,6 +20,7 @@ from sampan.api.types.core_v1 import (
     LocalObjectReference,
     PersistentVolumeClaimVolumeSource,
     Pod,
+    PodCertificateProjection,
     ProjectedVolumeSource,
     Secret,
     SecretEnvSource,
@@ -34,6 +36,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster
 from tests.kubelet.hollow_pods import create, events, get, pod, run
+from tests.kubelet.volumes.pod_signer import SIGNER, PodSigner
 
 Build = Callable[[bool], Any]
 
@@ -234,6 +237,21 @@ def test_missing_pull_secret_is_a_warning_if_the_pull_fails() -> None:
         assert (await create(c, manifest)).status.phase == "Pending"
         (event,) = await events(c, "FailedToRetrieveImagePullSecret")
         assert event.message.startswith("Unable to retrieve some image pull secrets (registry);")
+
+    run(test)
+
+
+def test_a_certificate_is_requested_before_the_pod_runs() -> None:
+    async def test(c: Cluster) -> None:
+        signer = PodSigner(client=c.client, kind=PodCertificateRequest, clock=c.clock)
+        source = PodCertificateProjection(signerName=SIGNER, keyType="ED25519", credentialBundlePath="bundle.pem")
+        volume = ProjectedVolumeSource(sources=[VolumeProjection(podCertificate=source)])
+        assert (await create(c, with_volume(projected=volume))).status.phase == "Pending"
+        (request,) = (await c.client.for_kind(PodCertificateRequest).list()).items
+        assert request.spec.nodeName == "node-0"
+        await signer.issue(request)
+        await c.clock.settle()
+        assert (await get(c)).status.phase == "Running"
 
     run(test)
 

@@ -22,15 +22,20 @@ LEVELS: Final = range(34, 38)
 """The levels for which the table is complete."""
 IMPLEMENTED_GATES: Mapping[str, str] = {
     "AllowUnsafeMalformedObjectDeletion": "sampan.apiserver.endpoints",
+    "AtomicWriteVolumeUserFields": "sampan.kubelet.volumes.plugins.api_objects",
     "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
     "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.trust_bundles",
     "CompositePodGroup": "sampan.api.resources.resource_table",
+    "EmptyDirVolumeMode": "sampan.kubelet.volumes.plugins.empty_dir",
     "EvictionRequestAPI": "sampan.api.resources.resource_table",
     "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",
+    "GRPCContainerProbeTLS": "sampan.kubelet.probes.prober",
+    "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
     "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
     "HPAGeneration": "sampan.controllers.autoscaling.controller",
     "HPAOptimizedSelectorStore": "sampan.controllers.autoscaling.controller",
     "HPAScaleToZero": "sampan.controllers.autoscaling.controller",
+    "KubeletInUserNamespace": "sampan.kubelet.agent.services",
     "MaxUnavailableStatefulSet": "sampan.controllers.workloads.statefulset.controller",
     "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
     "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",
@@ -40,6 +45,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
     "StorageCapacityScoring": "sampan.scheduler.plugins.volume_binding",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",
+    "VolumeBindMountOptions": "sampan.kubelet.volumes.container_mounts",
     "VolumeLimitScaling": "sampan.scheduler.plugins.node_volume_limits",
     "WatchListCompression": "sampan.apiserver.http.watch_server",
 }

@@ -324,7 +324,7 @@ class Fleet:
             runtime=runtime,
             boot=boot,
             os_image="Sampan hollow node",
-            declared_features=declared_features(self._config.feature_gates),
+            declared_features=declared_features(self._config.feature_gates, has_mount_options=True),
         )
 
     def _address(self, node: Node) -> str:

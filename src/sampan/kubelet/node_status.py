@@ -48,17 +48,22 @@ _DECLARABLE = (
     "InPlacePodLevelResourcesVerticalScaling",
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
+    "VolumeBindMountOptions",
 )
+_MOUNT_OPTIONS = "VolumeBindMountOptions"
 """Features that not every kubelet supports, sorted, each with a gate of the same name. Scheduling and admission of pods
 that need such a feature depend on the list in the node status.
 """
 
 
-def declared_features(gates: FeatureGates) -> tuple[str, ...]:
-    """Return the features to be listed in the node status. Pure."""
+def declared_features(gates: FeatureGates, *, has_mount_options: bool = False) -> tuple[str, ...]:
+    """Return the features to be listed in the node status. `has_mount_options` tells whether the container runtime
+    heeds the options of mounts. Pure."""
     if not gates.is_enabled("NodeDeclaredFeatures"):
         return ()
-    return tuple(name for name in _DECLARABLE if gates.is_enabled(name))
+    return tuple(
+        name for name in _DECLARABLE if gates.is_enabled(name) and (has_mount_options or name != _MOUNT_OPTIONS)
+    )
 
 
 ConditionValue = tuple[str, str, str]

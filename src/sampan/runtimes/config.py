@@ -119,6 +119,8 @@ class Mount:
     image: str = ""
     """The name of an image whose files are mounted instead of `source`."""
     image_sub_path: str = ""
+    options: Sequence[str] = ()
+    """Further options of the mount: noexec, nodev, nosuid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

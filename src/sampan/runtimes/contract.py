@@ -205,6 +205,8 @@ class RuntimeHandler:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStatus:
     errors: Sequence[str] = ()
+    has_mount_options: bool = False
+    """Whether the runtime heeds the options of mounts."""
     """Why the runtime cannot run pods now; the texts become the message of the node's Ready condition."""
     handlers: Sequence[RuntimeHandler] = ()
     """The runtime handlers, sorted by name; empty if the runtime does not report them."""

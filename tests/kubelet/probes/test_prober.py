@@ -1,7 +1,9 @@
 """HTTP, TCP and gRPC probes of real servers."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -12,6 +14,7 @@ from sampan.api.codec import json
 from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.types.core_v1 import Container, HTTPGetAction
 from sampan.kubelet.probes.prober import ProbeResult, headers_of, port_of, probe_grpc, probe_http, probe_tcp, url_of
+from sampan.machinery.pki.certificates import make_ca
 from tests.kubelet.probes.http_server import serving
 from tests.ports import free_port
 
@@ -104,7 +107,8 @@ def test_urls() -> None:
     assert url_of(HTTPGetAction(port=80, host="h"), "10.0.0.1", 80) == "http://h:80/"
 
 
-def test_grpc() -> None:
+@pytest.mark.parametrize("uses_tls", [False, True])
+def test_grpc(uses_tls: bool) -> None:
     """The server implements the gRPC health protocol, with a healthy and an unhealthy service."""
     states = {b"": 1, b"\x0a\x04down": 2}
 
@@ -123,14 +127,21 @@ def test_grpc() -> None:
     async def work() -> None:
         server = grpc.aio.server()
         server.add_generic_rpc_handlers([Health()])
-        port = server.add_insecure_port("127.0.0.1:0")
+        if uses_tls:
+            pair = make_ca("server", now=time.time())
+            credentials = grpc.ssl_server_credentials([(pair.key, pair.certificate)])
+            port = server.add_secure_port("127.0.0.1:0", credentials)
+        else:
+            port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         try:
-            assert await probe_grpc("127.0.0.1", port, "", 60) == ProbeResult(True, "service healthy")
-            down = await probe_grpc("127.0.0.1", port, "down", 60)
+            probe = partial(probe_grpc, "127.0.0.1", port, uses_tls=uses_tls)
+            assert await probe("", 60) == ProbeResult(True, "service healthy")
+            down = await probe("down", 60)
             assert down == ProbeResult(False, 'service unhealthy (responded with "NOT_SERVING")')
-            other = await probe_grpc("127.0.0.1", port, "x" * 300, 60)
-            assert "unknown service" in other.text
+            assert "unknown service" in (await probe("x" * 300, 60)).text
+            wrong = await probe_grpc("127.0.0.1", port, "", 0.5, uses_tls=not uses_tls)
+            assert wrong.text.startswith(f'timeout: failed to connect service "127.0.0.1:{port}" within 500ms: ')
         finally:
             await server.stop(0)
 

@@ -9,16 +9,12 @@ from pathlib import Path
 import jwt
 import pytest
 
-from sampan.api.codec import json
-from sampan.api.feature_gates import FeatureGates
-from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
-from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Volume
-from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
+from sampan.api.types.certificates_v1 import ClusterTrustBundle
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
 from sampan.host.clock import VirtualClock
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery.client import PatchType
-from sampan.machinery.copies import copy_of
 from sampan.machinery.pki.certificates import make_ca
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
@@ -228,24 +224,14 @@ def test_cluster_trust_bundles_are_projected(tmp_path: Path) -> None:
         for name in "ab":
             pair = make_ca(name, now=scene.cluster.clock.now())
             await scene.create(ClusterTrustBundle, name, "", spec={"trustBundle": pair.certificate.decode()})
-        verbs = ["get", "list", "watch"]
-        rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": verbs}
-        await scene.create(ClusterRole, "bundles", "", rules=[rule])
-        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bundles"}
-        nodes = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
-        await scene.create(ClusterRoleBinding, "bundles", "", roleRef=ref, subjects=[nodes])
         sources = [
             {"clusterTrustBundle": {"name": "a", "path": "a.pem"}},
             {"clusterTrustBundle": {"name": "b", "path": "b.pem"}},
             {"clusterTrustBundle": {"name": "none", "path": "none.pem", "optional": True}},
             {"clusterTrustBundle": {"signerName": "x.io/y", "labelSelector": {}, "path": "y.pem", "optional": True}},
         ]
-        pod = copy_of(await scene.pod(volumes=[{"name": "v", "emptyDir": {}}]))
-        # A server without the feature drops such sources; a pod from a file has them nevertheless.
-        source = {"name": "v", "projected": {"sources": sources, "defaultMode": 0o644}}
-        pod.spec.volumes = [json.from_value(source, Volume)]
-        gates = FeatureGates(level=37)
-        async with scene.running_manager(mounter=Mounter(can_mount=False), feature_gates=gates) as manager:
+        pod = await scene.pod(volumes=[{"name": "v", "projected": {"sources": sources, "defaultMode": 0o644}}])
+        async with scene.running_manager(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             directory = scene.directory(pod, "projected", "v")
             texts = {name: (directory / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
@@ -256,7 +242,7 @@ def test_cluster_trust_bundles_are_projected(tmp_path: Path) -> None:
             await eventually(lambda: (directory / "none.pem").read_bytes() == pair.certificate)
             await manager.unmount(pod)
 
-    run_scenario(tmp_path, scenario, runtime_config={"certificates.k8s.io/v1beta1": True})
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root

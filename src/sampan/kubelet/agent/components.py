@@ -299,6 +299,7 @@ def _build_probes(services: KubeletServices, metrics: Metrics, trace: PodTrace) 
         note=lambda pod, action, outcome, took_s: trace.note(pod, action, outcome, took_s=took_s),
         activity=services.activity,
         metrics=metrics,
+        gates=services.config.kubelet.feature_gates,
     )
 
 

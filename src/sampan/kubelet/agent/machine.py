@@ -60,6 +60,12 @@ def has_apparmor() -> bool:
     return _line("/sys/module/apparmor/parameters/enabled") == "Y"
 
 
+def is_in_user_namespace() -> bool:
+    """Whether this process is in a user namespace other than the initial one, which maps all UIDs to themselves."""
+    text = _line("/proc/self/uid_map")
+    return bool(text) and text.split() != ["0", "0", "4294967295"]
+
+
 def memory_total() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemTotal:"):

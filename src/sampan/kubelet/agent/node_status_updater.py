@@ -31,6 +31,7 @@ from sampan.kubelet.node_status import (
     ConditionValue,
     NodeMachine,
     build_node_labels,
+    declared_features,
     node_status,
 )
 from sampan.kubelet.pod_events import PodEvents
@@ -208,9 +209,10 @@ class NodeStatusUpdater:
         if status.errors and not status.handlers:
             return  # Keep the handlers and features of the runtime while it is down.
         handlers, features = runtime_handlers(status), runtime_features(status)
-        if (handlers, features) != (record.machine.handlers, record.machine.features):
-            record.machine = replace(record.machine, handlers=handlers, features=features)
-            record.is_changed = True
+        declared = declared_features(self._config.kubelet.feature_gates, has_mount_options=status.has_mount_options)
+        machine = replace(record.machine, handlers=handlers, features=features, declared_features=declared)
+        if machine != record.machine:
+            record.machine, record.is_changed = machine, True
 
     async def _read_runtime_status(self) -> RuntimeStatus:
         try:

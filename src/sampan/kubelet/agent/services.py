@@ -115,7 +115,13 @@ def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runti
         more_addresses=addresses[1:],
         runtime=version,
         port=config.port,
-        info=msgspec.structs.replace(facts.info, containerRuntimeVersion=version),
+        info=msgspec.structs.replace(
+            facts.info,
+            containerRuntimeVersion=version,
+            runningInUserNamespace=machines.is_in_user_namespace()
+            if config.kubelet.feature_gates.is_enabled("KubeletInUserNamespace")
+            else None,
+        ),
         declared_features=declared_features(config.kubelet.feature_gates),
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod, Probe
 from sampan.host.activity import Activity
@@ -100,7 +101,9 @@ class ProbeManager:
         note: Note,
         activity: Activity,
         metrics: Metrics | None = None,
+        gates: FeatureGates | None = None,
     ) -> None:
+        self._gates = gates or FeatureGates()
         self._runtime, self._clock, self._on_change = runtime, clock, on_change
         self._event, self._note = event, note
         self._counts = (metrics or Metrics()).counter(
@@ -228,7 +231,9 @@ class ProbeManager:
 
     async def _run_with_retries(self, target: _ProbeTarget, probe: Probe) -> ProbeResult:
         for attempt in range(1, _RETRIES + 1):
-            result = await probe_container(self._runtime, target.pod, target.container, probe, target.address)
+            result = await probe_container(
+                self._runtime, target.pod, target.container, probe, target.address, self._gates
+            )
             if not result.is_error or attempt == _RETRIES:
                 break
         return result

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from yarl import URL
 
 from sampan.api.addresses import join_host_port, url_host
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.types.core_v1 import Container, HTTPGetAction, Pod, Probe
 from sampan.api.values import durations
@@ -32,7 +36,9 @@ class ProbeResult(NamedTuple):
     """Whether the probe could not be performed, so that the result is ignored."""
 
 
-async def probe_container(runtime: Runtime, pod: Pod, container: Container, probe: Probe, address: str) -> ProbeResult:
+async def probe_container(
+    runtime: Runtime, pod: Pod, container: Container, probe: Probe, address: str, gates: FeatureGates
+) -> ProbeResult:
     timeout_s = float(probe.timeoutSeconds or 1)
     if probe.exec is not None:
         fixed = {variable.name: variable.value for variable in container.env if variable.value}
@@ -48,7 +54,8 @@ async def probe_container(runtime: Runtime, pod: Pod, container: Container, prob
     except ValueError as error:
         return ProbeResult(False, str(error), is_error=True)
     if probe.grpc is not None:
-        return await probe_grpc(address, probe.grpc.port, probe.grpc.service or "", timeout_s)
+        uses_tls = probe.grpc.mode == "TLS" and gates.is_enabled("GRPCContainerProbeTLS")
+        return await probe_grpc(address, probe.grpc.port, probe.grpc.service or "", timeout_s, uses_tls=uses_tls)
     return ProbeResult(False, f"missing probe handler for {pod.metadata.name}:{container.name}", is_error=True)
 
 
@@ -144,20 +151,64 @@ def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+_CHUNK = 1 << 14
 _GRPC_METHOD = "/grpc.health.v1.Health/Check"
 _GRPC_STATES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 
 
-async def probe_grpc(host: str, port: int, service: str, timeout_s: float) -> ProbeResult:
+async def probe_grpc(host: str, port: int, service: str, timeout_s: float, *, uses_tls: bool = False) -> ProbeResult:
     try:
         require("grpc")
     except MissingExtra as missing:
         return ProbeResult(False, str(missing))
+    target = join_host_port(host, port)
+    if not uses_tls:
+        return await _check_grpc_health(target, target, service, timeout_s)
+    try:
+        async with _tls_tunnel(host, port, timeout_s) as path:
+            return await _check_grpc_health(f"unix:{path}", target, service, timeout_s)
+    except TimeoutError:
+        return ProbeResult(False, _grpc_connect_error(target, timeout_s, "i/o timeout"))
+    except OSError as error:
+        return ProbeResult(False, _grpc_connect_error(target, timeout_s, os_error_text(error)))
+
+
+@asynccontextmanager
+async def _tls_tunnel(host: str, port: int, timeout_s: float) -> AsyncIterator[Path]:
+    """Yield the path of a Unix socket whose only connection is forwarded to a TLS server, because gRPC cannot leave the
+    certificate of a server unverified."""
+    context = make_unverified_context()
+    context.set_alpn_protocols(["h2"])
+    async with asyncio.timeout(timeout_s):
+        reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+    with closing(writer), TemporaryDirectory(prefix="grpc-probe-") as directory:
+        path = Path(directory) / "tls"
+
+        async def forward(inner_reader: asyncio.StreamReader, inner_writer: asyncio.StreamWriter) -> None:
+            with closing(inner_writer):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(_pump(inner_reader, writer))
+                    group.create_task(_pump(reader, inner_writer))
+
+        server = await asyncio.start_unix_server(forward, path)
+        with closing(server):
+            yield path
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while chunk := await reader.read(_CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+async def _check_grpc_health(address: str, target: str, service: str, timeout_s: float) -> ProbeResult:
+    """Ask the server at an address of gRPC; `target` is how messages name it."""
     import grpc.aio  # type: ignore[import-untyped]
 
-    target = join_host_port(host, port)
     options = [("grpc.primary_user_agent", AGENT), ("grpc.enable_http_proxy", 0)]
-    async with grpc.aio.insecure_channel(target, options=options) as channel:
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
         check = channel.unary_unary(_GRPC_METHOD)
         try:
             response: bytes = await check(_grpc_request(service), timeout=timeout_s)
@@ -178,8 +229,13 @@ def _grpc_error_text(code: object, details: str, target: str, timeout_s: float) 
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return f"timeout: health rpc did not complete within {limit}"
     if code is grpc.StatusCode.UNAVAILABLE:
-        return f'timeout: failed to connect service "{target}" within {limit}: {details}'
+        return _grpc_connect_error(target, timeout_s, details)
     return f"error: health rpc probe failed: {details}"
+
+
+def _grpc_connect_error(target: str, timeout_s: float, details: str) -> str:
+    limit = durations.format_duration(int(timeout_s * 1e9))
+    return f'timeout: failed to connect service "{target}" within {limit}: {details}'
 
 
 def _grpc_request(service: str) -> bytes:

@@ -72,6 +72,7 @@ class ContainerMounts:
             propagation=propagation(mount.mountPropagation),
             image=ready.image,
             image_sub_path=subpath if ready.image else "",
+            options=mount.bindMountOptions,
         )
 
     def _bind_subpath(self, ready: ReadyVolume, subpath: str, target: Path, name: str, container: str) -> Path:

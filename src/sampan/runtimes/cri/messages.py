@@ -172,6 +172,7 @@ def _mount(mount: Mount) -> Any:
         propagation=_PROPAGATION[mount.propagation],
         recursive_read_only=mount.is_recursively_read_only,
         image_sub_path=mount.image_sub_path,
+        mount_options=mount.options,
     )
     if mount.image:
         message.image.image = mount.image

@@ -86,7 +86,12 @@ def status(response: Any) -> RuntimeStatus:
         for item in sorted(response.runtime_handlers, key=lambda item: str(item.name))
     ]
     features = response.features.supplemental_groups_policy if response.HasField("features") else None
-    return RuntimeStatus(errors=errors, handlers=handlers, heeds_groups_policy=features)
+    return RuntimeStatus(
+        errors=errors,
+        handlers=handlers,
+        heeds_groups_policy=features,
+        has_mount_options=response.features.mount_options,
+    )
 
 
 def is_network_ready(response: Any) -> bool:

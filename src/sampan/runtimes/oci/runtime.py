@@ -114,7 +114,7 @@ class OciRuntime(MonitoredRuntime):
             RuntimeHandler(name=name, has_recursive_read_only=by_name[name].has_recursive_read_only)
             for name in sorted(by_name)
         ]
-        return RuntimeStatus(handlers=handlers, heeds_groups_policy=True)
+        return RuntimeStatus(handlers=handlers, heeds_groups_policy=True, has_mount_options=True)
 
     async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         uid = pod.metadata.uid

@@ -176,6 +176,7 @@ def _bind(mount: Mount) -> dict[str, Any]:
     options = ["rbind", _PROPAGATION[mount.propagation], "ro" if mount.is_read_only else "rw"]
     if mount.is_recursively_read_only:
         options.append("rro")
+    options += mount.options
     return _mount(str(mount.source), mount.target, "bind", options)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.api.types.core_v1 import ConfigMap
-from sampan.kubelet.volumes.plugins.api_objects import nested_mount_points
+from sampan.api.types.core_v1 import ConfigMap, KeyToPath
+from sampan.kubelet.volumes.plugins.api_objects import FileDefaults, files_of_config_map, nested_mount_points
 from tests.calls import check_growth, counted_calls
 from tests.kubelet.volumes.pods import pod
 from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
@@ -92,3 +92,12 @@ def test_a_mount_path_with_dot_segments_creates_nothing_outside_of_the_volume(tm
 
     run_scenario(tmp_path, scenario)
     assert not outside.exists()
+
+
+@pytest.mark.parametrize(("has_users", "owners"), [(True, {"a": 5, "b": 7}), (False, {"a": None, "b": None})])
+def test_files_have_the_user_of_their_item_or_of_the_volume(has_users: bool, owners: dict[str, int | None]) -> None:
+    config_map = ConfigMap(data={"a": "1", "b": "2"})
+    items = [KeyToPath(key="a", path="a"), KeyToPath(key="b", path="b", user=7)]
+    defaults = FileDefaults(0o644, 5 if has_users else None, has_users)
+    files = files_of_config_map(config_map, items, defaults, optional=False)
+    assert {path: file.user for path, file in files.items()} == owners

@@ -11,24 +11,20 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from sampan.api.codec import json
 from sampan.api.feature_gates import FeatureGates
-from sampan.api.types.certificates_v1beta1 import PodCertificateRequest
-from sampan.api.types.core_v1 import Pod, PodCertificateProjection, Volume
-from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
+from sampan.api.types.certificates_v1 import PodCertificateRequest
+from sampan.api.types.core_v1 import Pod, PodCertificateProjection
 from sampan.host.clock import VirtualClock
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.plugins.pod_certificates import Credentials, clean_chain, generate_key
 from sampan.kubelet.volumes.plugins.projected import certificate_files
-from sampan.machinery.copies import copy_of
 from sampan.machinery.pki.certificates import make_ca
 from tests.eventually import eventually
 from tests.kubelet.volumes.pod_signer import SIGNER, PodSigner
 from tests.kubelet.volumes.volume_manager_node import Scene, run_scenario
 
-_SERVED = {"certificates.k8s.io/v1beta1": True}
 _GATES = FeatureGates(level=37)
 
 
@@ -72,27 +68,15 @@ def test_files_of_a_certificate_are_those_that_have_a_path() -> None:
     assert certificate_files(parts, credentials) == {"tls.key": b"key\n", "tls.crt": b"chain\n"}
 
 
-async def allow_nodes(scene: Scene) -> None:
-    """Give nodes the permissions that their role has where the API server serves certificates v1."""
-    rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["podcertificaterequests"]}
-    await scene.create(ClusterRole, "pcr", "", rules=[{**rule, "verbs": ["create", "get", "list", "watch"]}])
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "pcr"}
-    nodes = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
-    await scene.create(ClusterRoleBinding, "pcr", "", roleRef=ref, subjects=[nodes])
-
-
 async def make_pod(scene: Scene, **projection: Any) -> Pod:
-    """Return a pod with a podCertificate volume, which an API server without the feature drops."""
+    """Return a pod with a podCertificate volume on node n."""
     part = {"signerName": SIGNER, "keyType": "ED25519", "credentialBundlePath": "bundle.pem", **projection}
     volume = {"name": "v", "projected": {"sources": [{"podCertificate": part}], "defaultMode": 0o644}}
-    pod = copy_of(await scene.pod(volumes=[volume]))
-    pod.spec.volumes = [json.from_value(volume, Volume)]
-    return pod
+    return await scene.pod(volumes=[volume])
 
 
 @asynccontextmanager
 async def signing(scene: Scene, **options: Any) -> AsyncIterator[PodSigner]:
-    await allow_nodes(scene)
     signer = PodSigner(client=scene.client, kind=PodCertificateRequest, clock=scene.cluster.clock, **options)
     async with signer.running():
         yield signer
@@ -131,7 +115,7 @@ def test_certificate_is_requested_and_mounted(tmp_path: Path) -> None:
             await manager.unmount(pod)
             assert manager.pod_certificates.count_states() == {}
 
-    run_scenario(tmp_path, scenario, runtime_config=_SERVED)
+    run_scenario(tmp_path, scenario)
 
 
 def test_pod_waits_for_its_certificate(tmp_path: Path) -> None:
@@ -148,7 +132,7 @@ def test_pod_waits_for_its_certificate(tmp_path: Path) -> None:
             assert read_bundle(scene, pod)
             await manager.unmount(pod)
 
-    run_scenario(tmp_path, scenario, runtime_config=_SERVED)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(("outcome", "verb"), [("Denied", "was denied"), ("Failed", "failed")])
@@ -169,7 +153,7 @@ def test_refused_request_is_final(tmp_path: Path, outcome: str, verb: str) -> No
             mount.cancel()
             await manager.unmount(pod)
 
-    run_scenario(tmp_path, scenario, runtime_config=_SERVED)
+    run_scenario(tmp_path, scenario)
 
 
 def test_certificate_is_refreshed_before_it_expires(tmp_path: Path) -> None:
@@ -198,7 +182,7 @@ def test_certificate_is_refreshed_before_it_expires(tmp_path: Path) -> None:
             assert read_bundle(scene, pod)[0].public_key() != first_key.public_key()
             await manager.unmount(pod)
 
-    run_scenario(tmp_path, scenario, runtime_config=_SERVED, clock=VirtualClock())
+    run_scenario(tmp_path, scenario, clock=VirtualClock())
 
 
 def test_deleted_request_is_created_again(tmp_path: Path) -> None:
@@ -216,7 +200,7 @@ def test_deleted_request_is_created_again(tmp_path: Path) -> None:
             await eventually(lambda: len(signer.requests) == 2)
             await manager.unmount(pod)
 
-    run_scenario(tmp_path, scenario, runtime_config=_SERVED, clock=VirtualClock())
+    run_scenario(tmp_path, scenario, clock=VirtualClock())
 
 
 def test_disabled_feature_is_an_error_of_the_volume(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import posixpath
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from sampan.api.semantics.pods import all_containers, init_and_main_containers
 from sampan.api.types.core_v1 import (
@@ -20,6 +21,7 @@ from sampan.api.types.core_v1 import (
     DownwardAPIVolumeSource,
     KeyToPath,
     Pod,
+    ProjectedVolumeSource,
     Secret,
     SecretVolumeSource,
 )
@@ -38,38 +40,57 @@ _EMPTY_CONTEXT = DownwardApiContext()
 _WRAPPED = "wrapped_"
 
 
+class FileDefaults(NamedTuple):
+    """The properties of the files of a volume that have none of their own."""
+
+    mode: int | None
+    user: int | None = None
+    has_item_users: bool = False
+    """Whether items may have users of their own."""
+
+    def user_of(self, own_user: int | None) -> int | None:
+        """Return the user of a file that asks for a user itself, or for none."""
+        return own_user if own_user is not None and self.has_item_users else self.user
+
+
 def files_of_config_map(
-    config_map: ConfigMap, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
+    config_map: ConfigMap, items: Sequence[KeyToPath], defaults: FileDefaults, *, optional: bool
 ) -> dict[str, FileProjection]:
     data = {name: text.encode() for name, text in config_map.data.items()} | dict(config_map.binaryData)
-    return _select_files(data, items, mode, optional, "configmap references non-existent config key")
+    return _select_files(data, items, defaults, optional, "configmap references non-existent config key")
 
 
 def files_of_secret(
-    secret: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
+    secret: Secret, items: Sequence[KeyToPath], defaults: FileDefaults, *, optional: bool
 ) -> dict[str, FileProjection]:
-    return _select_files(dict(secret.data), items, mode, optional, "references non-existent secret key")
+    return _select_files(dict(secret.data), items, defaults, optional, "references non-existent secret key")
 
 
 def _select_files(
-    data: Mapping[str, bytes], items: Sequence[KeyToPath], mode: int | None, optional: bool, missing: str
+    data: Mapping[str, bytes], items: Sequence[KeyToPath], defaults: FileDefaults, optional: bool, missing: str
 ) -> dict[str, FileProjection]:
-    mode = default_mode(mode)
+    mode = default_mode(defaults.mode)
     if not items:
-        return {name: FileProjection(content, mode) for name, content in data.items()}
+        return {name: FileProjection(content, mode, defaults.user) for name, content in data.items()}
     files = {}
     for item in items:
         if item.key in data:
-            files[item.path] = FileProjection(data[item.key], mode if item.mode is None else item.mode)
+            files[item.path] = _make_file(data[item.key], item, mode, defaults)
         elif not optional:
             raise VolumeOperationError(f"{missing}: {item.key}")
     return files
 
 
+def _make_file(
+    content: bytes, item: KeyToPath | DownwardAPIVolumeFile, mode: int, defaults: FileDefaults
+) -> FileProjection:
+    return FileProjection(content, mode if item.mode is None else item.mode, defaults.user_of(item.user))
+
+
 def files_of_downward_api(
-    pod: Pod, items: Sequence[DownwardAPIVolumeFile], mode: int | None, allocatable: Mapping[str, str]
+    pod: Pod, items: Sequence[DownwardAPIVolumeFile], defaults: FileDefaults, allocatable: Mapping[str, str]
 ) -> dict[str, FileProjection]:
-    mode = default_mode(mode)
+    mode = default_mode(defaults.mode)
     files, errors = {}, []
     for item in items:
         try:
@@ -78,7 +99,7 @@ def files_of_downward_api(
             errors.append(str(error))
             continue
         path = str(PurePosixPath(item.path))
-        files[path] = FileProjection(text.encode(), mode if item.mode is None else item.mode)
+        files[path] = _make_file(text.encode(), item, mode, defaults)
     raise_errors(errors)
     return files
 
@@ -129,6 +150,13 @@ class FilesPlugin(VolumePluginBase):
         path = self.host.layout.volume(spec.pod.metadata.uid, self.name, spec.inner)
         await run_in_thread(self._write, spec, path, payload)
         return ReadyVolume(path=path, is_read_only=True, again_s=again_s)
+
+    def defaults(
+        self,
+        source: ConfigMapVolumeSource | DownwardAPIVolumeSource | ProjectedVolumeSource | SecretVolumeSource,
+    ) -> FileDefaults:
+        has_users = self.host.config.feature_gates.is_enabled("AtomicWriteVolumeUserFields")
+        return FileDefaults(source.defaultMode, source.defaultUser if has_users else None, has_users)
 
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
         """Return the files of the volume, and the seconds until they have to be updated, or None."""
@@ -207,11 +235,11 @@ class ConfigMapPlugin(FilesPlugin):
 
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
         source = spec.volume.configMap or ConfigMapVolumeSource()
-        return await config_map_files(self.host, spec, source, source.defaultMode), None
+        return await config_map_files(self.host, spec, source, self.defaults(source)), None
 
 
 async def config_map_files(
-    host: VolumeHost, spec: VolumeSpec, source: ConfigMapVolumeSource | ConfigMapProjection, mode: int | None
+    host: VolumeHost, spec: VolumeSpec, source: ConfigMapVolumeSource | ConfigMapProjection, defaults: FileDefaults
 ) -> dict[str, FileProjection]:
     optional = bool(source.optional)
     try:
@@ -220,7 +248,7 @@ async def config_map_files(
         raise VolumeOperationError(str(error)) from None
     if config_map is None and not optional:
         raise VolumeOperationError(f'configmap "{source.name}" not found')
-    return files_of_config_map(config_map or ConfigMap(), source.items, mode, optional=optional)
+    return files_of_config_map(config_map or ConfigMap(), source.items, defaults, optional=optional)
 
 
 class SecretPlugin(FilesPlugin):
@@ -233,14 +261,15 @@ class SecretPlugin(FilesPlugin):
 
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
         source = spec.volume.secret or SecretVolumeSource()
+        defaults = self.defaults(source)
         files = await secret_files(
-            self.host, spec, source.secretName, source.items, source.defaultMode, optional=bool(source.optional)
+            self.host, spec, source.secretName, source.items, defaults, optional=bool(source.optional)
         )
         return files, None
 
 
 async def secret_files(
-    host: VolumeHost, spec: VolumeSpec, name: str, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
+    host: VolumeHost, spec: VolumeSpec, name: str, items: Sequence[KeyToPath], defaults: FileDefaults, *, optional: bool
 ) -> dict[str, FileProjection]:
     try:
         secret = await host.objects.secret(spec.pod.metadata.namespace, name)
@@ -248,7 +277,7 @@ async def secret_files(
         raise VolumeOperationError(str(error)) from None
     if secret is None and not optional:
         raise VolumeOperationError(f'secret "{name}" not found')
-    return files_of_secret(secret or Secret(), items, mode, optional=optional)
+    return files_of_secret(secret or Secret(), items, defaults, optional=optional)
 
 
 class DownwardApiPlugin(FilesPlugin):
@@ -262,4 +291,5 @@ class DownwardApiPlugin(FilesPlugin):
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
         source = spec.volume.downwardAPI or DownwardAPIVolumeSource()
         allocatable = self.host.config.allocatable
-        return files_of_downward_api(spec.pod, source.items, source.defaultMode, allocatable), None
+        defaults = self.defaults(source)
+        return files_of_downward_api(spec.pod, source.items, defaults, allocatable), None

@@ -39,7 +39,10 @@ class EmptyDirPlugin(VolumePluginBase):
     def _make(self, spec: VolumeSpec, source: EmptyDirVolumeSource, path: Path) -> None:
         size = memory_size(spec.pod, source, self._host.config.allocatable.get("memory", "0"))
         page = page_size(spec.pod, source.medium) if source.medium.startswith(HUGE_PAGES) else ""
-        if self._directories.make(spec.pod.metadata.uid, spec.inner, path, source.medium, size=size, page=page):
+        mode = source.mode if self._host.config.feature_gates.is_enabled("EmptyDirVolumeMode") else None
+        if self._directories.make(
+            spec.pod.metadata.uid, spec.inner, path, source.medium, size=size, page=page, mode=mode
+        ):
             give_to_group(path, spec.security.fsGroup, is_read_only=False)
 
     async def tear_down(self, uid: str, inner: str) -> None:
@@ -55,8 +58,19 @@ class MediumDirectories:
     def __init__(self, host: VolumeHost) -> None:
         self._layout, self._mounter = host.layout, host.mounter
 
-    def make(self, uid: str, name: str, path: Path, medium: str, *, size: int = 0, page: str = "") -> bool:
-        """Create the directory of a volume on the medium. Return whether it did not exist before."""
+    def make(
+        self,
+        uid: str,
+        name: str,
+        path: Path,
+        medium: str,
+        *,
+        size: int = 0,
+        page: str = "",
+        mode: int | None = None,
+    ) -> bool:
+        """Create the directory of a volume on the medium. Return whether it did not exist before. Without a `mode`
+        everybody may write to it."""
         notes = self._layout.notes(uid, NAME, name)
         if (notes / "ready").exists() and path.is_dir() and self._is_on(path, medium):
             return False
@@ -64,6 +78,8 @@ class MediumDirectories:
         path.chmod(_MODE)
         if medium != DISK:
             self._mount(path, medium, size, page)
+        if mode is not None:
+            path.chmod(mode)
         notes.mkdir(parents=True, exist_ok=True)
         (notes / "ready").touch()
         return True

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from sampan.api.go_compat import gotext
-from sampan.api.types import certificates_v1beta1
+from sampan.api.types import certificates_v1, certificates_v1beta1
 from sampan.api.types.core_v1 import Node, Pod, PodCertificateProjection, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.values import times
@@ -38,8 +38,11 @@ from sampan.machinery.pki.pem import CERTIFICATE, PemBlock, read_blocks
 
 log = logging.getLogger(__name__)
 
-_Request: TypeAlias = certificates_v1beta1.PodCertificateRequest
-_VERSIONS: Final[Sequence[type[_Request]]] = (certificates_v1beta1.PodCertificateRequest,)
+_Request: TypeAlias = certificates_v1.PodCertificateRequest | certificates_v1beta1.PodCertificateRequest
+_VERSIONS: Final[Sequence[type[_Request]]] = (
+    certificates_v1.PodCertificateRequest,
+    certificates_v1beta1.PodCertificateRequest,
+)
 _Key: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 DENIED, FAILED, ISSUED = "Denied", "Failed", "Issued"

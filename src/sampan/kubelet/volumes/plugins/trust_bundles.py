@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from sampan.api.selectors.label_selector import selector_of
 from sampan.api.selectors.labels import SelectorError
-from sampan.api.types import certificates_v1alpha1, certificates_v1beta1
+from sampan.api.types import certificates_v1, certificates_v1alpha1, certificates_v1beta1
 from sampan.api.types.core_v1 import ClusterTrustBundleProjection
 from sampan.host.bounded_cache import BoundedCache
 from sampan.kubelet.volumes.contract import VolumeOperationError
@@ -18,8 +18,13 @@ from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.pki.pem import CERTIFICATE, PemBlock, read_blocks
 
-_Bundle: TypeAlias = certificates_v1beta1.ClusterTrustBundle | certificates_v1alpha1.ClusterTrustBundle
+_Bundle: TypeAlias = (
+    certificates_v1.ClusterTrustBundle
+    | certificates_v1beta1.ClusterTrustBundle
+    | certificates_v1alpha1.ClusterTrustBundle
+)
 _VERSIONS: Final[Sequence[type[_Bundle]]] = (
+    certificates_v1.ClusterTrustBundle,
     certificates_v1beta1.ClusterTrustBundle,
     certificates_v1alpha1.ClusterTrustBundle,
 )
