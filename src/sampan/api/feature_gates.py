@@ -36,6 +36,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "HPAOptimizedSelectorStore": "sampan.controllers.autoscaling.controller",
     "HPAScaleToZero": "sampan.controllers.autoscaling.controller",
     "KubeletInUserNamespace": "sampan.kubelet.agent.services",
+    "ManifestBasedAdmissionControlConfig": "sampan.apiserver.registry.admission_configs.reserved_names",
     "MaxUnavailableStatefulSet": "sampan.controllers.workloads.statefulset.controller",
     "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
     "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",

@@ -107,6 +107,11 @@ WARNING_LENGTH: Final = 256
 AUDITED_VALIDATION_FAILURES: Final = 50
 """How many failed validations of admission policies the audit annotation of one request lists."""
 
+STATIC_MANIFESTS: Final = 1000
+STATIC_MANIFESTS_BYTES: Final = 16 << 20
+"""How many objects the manifests of an admission plugin may have, and how large they may be together: they are read on
+the event loop, and checked for every request."""
+
 AUDIT_LINE_BYTES: Final = 8 << 20
 """The largest line of the audit log. It has room for any request body and the object in its response; a list that does
 not fit is omitted, and the line is marked as truncated."""

@@ -86,6 +86,9 @@ class ApiServer:
             self._start(services.token_uses.run(self.pipeline))
             for file in make_reloading_files(self.config, services.oidc, self._use_modes, self.clock):
                 self._start(file.run())
+            for manifests in self.pipeline.endpoints.admission.manifests:
+                await manifests.load(self.registry, self.pipeline.serve_as)
+                self._start(manifests.run(self.registry, self.pipeline.serve_as, self.clock))
             running.push_async_callback(components.http.close)
             await components.address.listen(components.http)
             finish(StartStep.LISTENING)

@@ -1,7 +1,7 @@
 """The admission plugins in the order of kube-apiserver, and which of them are enabled by default."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from sampan.api.feature_gates import FeatureGates
@@ -26,6 +26,7 @@ from sampan.apiserver.admission.framework.contract import (
     register_validating,
 )
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
+from sampan.apiserver.admission.framework.static_manifests import StaticManifests, static_manifests
 from sampan.apiserver.admission.image_policy_webhook import ImagePolicyWebhook
 from sampan.apiserver.admission.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from sampan.apiserver.admission.limit_ranger import LimitRanger
@@ -49,6 +50,7 @@ from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from sampan.apiserver.admission.webhooks import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+from sampan.apiserver.registry.admission_configs.reserved_names import GATE as MANIFESTS_GATE
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.telemetry.metrics import Metrics
 
@@ -73,7 +75,7 @@ class PluginRow:
 
     make: Callable[[PluginContext], RegisteredPlugin] | None
     """Makes the plugin without a configuration; None if it requires one."""
-    make_configured: Callable[[Mapping[str, Any]], RegisteredPlugin] | None
+    make_configured: Callable[[Mapping[str, Any], PluginContext], RegisteredPlugin] | None
     """Makes the plugin from its configuration; None if it accepts none."""
     is_default: bool
     """Whether the plugin is enabled unless it is disabled explicitly."""
@@ -88,7 +90,7 @@ def _row(
 ) -> PluginRow:
     return PluginRow(
         make=None if make is None else lambda context: register(make()),
-        make_configured=None if configured is None else lambda config: register(configured(config)),
+        make_configured=None if configured is None else lambda config, context: register(configured(config)),
         is_default=is_default,
     )
 
@@ -96,31 +98,46 @@ def _row(
 class _MeasuredPlugin(Protocol[P_co]):
     """The class of a plugin that records metrics."""
 
-    def __call__(self, *, metrics: AdmissionMetrics) -> P_co: ...
+    def __call__(self, *, metrics: AdmissionMetrics, manifests: StaticManifests | None) -> P_co: ...
 
 
-def _measured_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P]) -> PluginRow:
-    return PluginRow(
-        make=lambda context: register(make(metrics=context.metrics)), make_configured=None, is_default=True
-    )
+def _policy_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P], kind: str) -> PluginRow:
+    def make_with(manifests: StaticManifests | None, context: PluginContext) -> RegisteredPlugin:
+        plugin = register(make(metrics=context.metrics, manifests=manifests))
+        return replace(plugin, manifests=manifests)
+
+    def make_configured(config: Mapping[str, Any], context: PluginContext) -> RegisteredPlugin:
+        enabled = context.feature_gates.is_enabled(MANIFESTS_GATE)
+        form, kinds = f"{kind}Configuration", (kind, f"{kind}Binding")
+        return make_with(static_manifests(config, form, kinds, is_enabled=enabled), context)
+
+    return PluginRow(make=lambda context: make_with(None, context), make_configured=make_configured, is_default=True)
 
 
 class _WebhookPlugin(Protocol[P_co]):
     """The class of a plugin that calls webhooks."""
 
     def __call__(
-        self, *, clients: WebhookClients | None, metrics: AdmissionMetrics, feature_gates: FeatureGates
+        self,
+        *,
+        clients: WebhookClients | None,
+        metrics: AdmissionMetrics,
+        feature_gates: FeatureGates,
+        manifests: StaticManifests | None,
     ) -> P_co: ...
 
 
-def _webhook_row(register: Callable[[P], RegisteredPlugin], make: _WebhookPlugin[P]) -> PluginRow:
-    return PluginRow(
-        make=lambda context: register(
-            make(clients=context.webhooks, metrics=context.metrics, feature_gates=context.feature_gates)
-        ),
-        make_configured=None,
-        is_default=True,
-    )
+def _webhook_row(register: Callable[[P], RegisteredPlugin], make: _WebhookPlugin[P], kind: str) -> PluginRow:
+    def make_with(manifests: StaticManifests | None, context: PluginContext) -> RegisteredPlugin:
+        gates = context.feature_gates
+        plugin = make(clients=context.webhooks, metrics=context.metrics, feature_gates=gates, manifests=manifests)
+        return replace(register(plugin), manifests=manifests)
+
+    def make_configured(config: Mapping[str, Any], context: PluginContext) -> RegisteredPlugin:
+        enabled = context.feature_gates.is_enabled(MANIFESTS_GATE)
+        return make_with(static_manifests(config, "WebhookAdmission", (kind,), is_enabled=enabled), context)
+
+    return PluginRow(make=lambda context: make_with(None, context), make_configured=make_configured, is_default=True)
 
 
 PLUGINS: Final[dict[str, PluginRow]] = {
@@ -169,10 +186,16 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "PodTopologyLabels": _row(register_mutating, PodTopologyLabels),
     "NodeDeclaredFeatureValidator": _row(register_validating, NodeDeclaredFeatureValidator),
     "PodResizeValidator": _row(register_validating, PodResizeValidator),
-    "MutatingAdmissionPolicy": _measured_row(register_mutating, MutatingAdmissionPolicyPlugin),
-    "MutatingAdmissionWebhook": _webhook_row(register_mutating, MutatingAdmissionWebhook),
-    "ValidatingAdmissionPolicy": _measured_row(register_validating, ValidatingAdmissionPolicyPlugin),
-    "ValidatingAdmissionWebhook": _webhook_row(register_validating, ValidatingAdmissionWebhook),
+    "MutatingAdmissionPolicy": _policy_row(register_mutating, MutatingAdmissionPolicyPlugin, "MutatingAdmissionPolicy"),
+    "MutatingAdmissionWebhook": _webhook_row(
+        register_mutating, MutatingAdmissionWebhook, "MutatingWebhookConfiguration"
+    ),
+    "ValidatingAdmissionPolicy": _policy_row(
+        register_validating, ValidatingAdmissionPolicyPlugin, "ValidatingAdmissionPolicy"
+    ),
+    "ValidatingAdmissionWebhook": _webhook_row(
+        register_validating, ValidatingAdmissionWebhook, "ValidatingWebhookConfiguration"
+    ),
     "ResourceQuota": _row(register_validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.from_config),
     "AlwaysDeny": _row(register_mutating_and_validating, AlwaysDenyAdmission, is_default=False),
 }
@@ -218,7 +241,7 @@ def _make(name: str, configuration: Mapping[str, Any] | None, context: PluginCon
     if configuration is not None:
         if row.make_configured is None:
             raise ConfigurationError(f"{name}: takes no configuration")
-        return row.make_configured(configuration)
+        return row.make_configured(configuration, context)
     if row.make is None:
         raise ConfigurationError(f"{name}: needs a configuration")
     return row.make(context)

@@ -23,6 +23,7 @@ _POD_CREATION: _Key = ("CREATE", "", "pods", "")
 
 class AdmissionChain:
     def __init__(self, plugins: Sequence[RegisteredPlugin]) -> None:
+        self.manifests = [row.manifests for row in plugins if row.manifests is not None]
         self._mutating = [row.mutating for row in plugins if row.mutating is not None]
         self._validating = [row.validating for row in plugins if row.validating is not None]
         self._mutating_by_key: dict[_Key, list[MutatingAdmission]] = {}

@@ -16,6 +16,7 @@ from sampan.api.resources.resource import Resource
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
+    from sampan.apiserver.admission.framework.static_manifests import StaticManifests
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.registry.strategy_services import StrategyServices
     from sampan.apiserver.request.call import UserInfo
@@ -134,6 +135,8 @@ class RegisteredPlugin:
     plugin: AdmissionPlugin
     mutating: MutatingAdmission | None = None
     validating: ValidatingAdmission | None = None
+    manifests: StaticManifests | None = None
+    """The manifests of the plugin's own objects, which the server loads when it starts."""
 
 
 def register_mutating(plugin: MutatingAdmission) -> RegisteredPlugin:

@@ -14,6 +14,7 @@ from sampan.apiserver.admission.framework.contract import AdmissionAttributes, O
 from sampan.apiserver.admission.framework.expressions import join_failures
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
 from sampan.apiserver.admission.framework.predicates import is_exempt, is_review
+from sampan.apiserver.admission.framework.static_manifests import StaticManifests
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     PolicyDefinitions,
@@ -103,15 +104,17 @@ class _Invocation:
 class MutatingAdmissionPolicyPlugin:
     name = "MutatingAdmissionPolicy"
 
-    def __init__(self, *, metrics: AdmissionMetrics) -> None:
+    def __init__(self, *, metrics: AdmissionMetrics, manifests: StaticManifests | None = None) -> None:
         self._metrics = metrics
-        self._definitions = PolicyDefinitions("MutatingAdmissionPolicy", compile_mutating_policy)
+        self._definitions = PolicyDefinitions("MutatingAdmissionPolicy", compile_mutating_policy, manifests)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return operation in ("CREATE", "UPDATE", "CONNECT") and not (is_exempt(resource) or is_review(resource))
+        if operation not in ("CREATE", "UPDATE", "CONNECT"):
+            return False
+        return self._definitions.has_manifests if is_exempt(resource) else not is_review(resource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
-        policies = await self._definitions.policies(attributes.registry)
+        policies = await self._definitions.policies(attributes)
         if not policies or attributes.obj is None:
             return
         failures = _Failures(attributes)

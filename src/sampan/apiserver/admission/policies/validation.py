@@ -18,6 +18,7 @@ from sampan.apiserver.admission.framework.contract import AdmissionAttributes, O
 from sampan.apiserver.admission.framework.expressions import join_failures
 from sampan.apiserver.admission.framework.metrics import Action, AdmissionMetrics
 from sampan.apiserver.admission.framework.predicates import is_exempt, is_review
+from sampan.apiserver.admission.framework.static_manifests import StaticManifests
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
@@ -101,15 +102,15 @@ class PolicyViolation:
 class ValidatingAdmissionPolicyPlugin:
     name = "ValidatingAdmissionPolicy"
 
-    def __init__(self, *, metrics: AdmissionMetrics) -> None:
+    def __init__(self, *, metrics: AdmissionMetrics, manifests: StaticManifests | None = None) -> None:
         self._metrics = metrics
-        self._definitions = PolicyDefinitions("ValidatingAdmissionPolicy", compile_policy)
+        self._definitions = PolicyDefinitions("ValidatingAdmissionPolicy", compile_policy, manifests)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return not (is_exempt(resource) or is_review(resource))
+        return self._definitions.has_manifests if is_exempt(resource) else not is_review(resource)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
-        policies = await self._definitions.policies(attributes.registry)
+        policies = await self._definitions.policies(attributes)
         if not policies:
             return
         request = PolicyRequest(attributes, type="validate", metrics=self._metrics)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
 from sampan.apiserver.admission.framework.expressions import WORKER
-from sampan.apiserver.admission.framework.predicates import AdmissionSelectors
+from sampan.apiserver.admission.framework.predicates import AdmissionSelectors, is_exempt
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
+    from sampan.apiserver.admission.framework.contract import AdmissionAttributes
+    from sampan.apiserver.admission.framework.static_manifests import StaticManifests
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.registry.store import Store
     from sampan.machinery.cel import Program
@@ -53,14 +55,35 @@ class WebhookConfigurations:
     """The webhooks of all configurations of one kind, ordered by configuration name. Unchanged configurations are
     compiled once."""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, manifests: StaticManifests | None = None) -> None:
+        self._kind, self._manifests, self._generation = kind, manifests, 0
+        self._static_hooks: list[CompiledWebhook] = []
         self._compiled: dict[str, tuple[CacheItem, list[CompiledWebhook]]] = {}
         self._items: Sequence[CacheItem] = ()
         self._hooks: list[CompiledWebhook] = []
         self._lock = asyncio.Lock()
 
-    async def hooks(self, registry: Registry) -> Sequence[CompiledWebhook]:
+    @property
+    def has_manifests(self) -> bool:
+        return self._manifests is not None
+
+    async def hooks(self, attributes: AdmissionAttributes) -> Sequence[CompiledWebhook]:
+        """Return the webhooks that may apply to a request. Those in manifests come first, and apply to webhook
+        configurations and policies too."""
+        if self._manifests is None:
+            return await self._stored_hooks(attributes.registry)
+        if self._generation != self._manifests.generation:
+            generation = self._manifests.generation
+            configurations = self._manifests.objects(self._kind)
+            self._static_hooks = [
+                hook for configuration in configurations for hook in await WORKER.run(compile_webhooks, configuration)
+            ]
+            self._generation = generation
+        if is_exempt(attributes.resource):
+            return self._static_hooks
+        return [*self._static_hooks, *await self._stored_hooks(attributes.registry)]
+
+    async def _stored_hooks(self, registry: Registry) -> Sequence[CompiledWebhook]:
         store = registry.open_store_of(GROUP, VERSION, self._kind)
         if not store.cacher.is_ready:
             await store.cacher.wait_ready()

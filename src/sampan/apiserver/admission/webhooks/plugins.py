@@ -20,6 +20,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
 from sampan.apiserver.admission.framework.predicates import is_exempt, is_review
+from sampan.apiserver.admission.framework.static_manifests import StaticManifests
 from sampan.apiserver.admission.webhooks.caller import WebhookCaller, WebhookInvocation, failure_error
 from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
 from sampan.apiserver.admission.webhooks.review import WebhookResponse
@@ -37,17 +38,24 @@ class MutatingAdmissionWebhook:
     name = "MutatingAdmissionWebhook"
 
     def __init__(
-        self, *, clients: WebhookClients | None, metrics: AdmissionMetrics, feature_gates: FeatureGates
+        self,
+        *,
+        clients: WebhookClients | None,
+        metrics: AdmissionMetrics,
+        feature_gates: FeatureGates,
+        manifests: StaticManifests | None = None,
     ) -> None:
         self._clients, self._metrics = clients, metrics
         self._excludes_reviews = feature_gates.is_enabled("ExcludeAdmissionWebhookVirtualResources")
-        self._configurations = WebhookConfigurations("MutatingWebhookConfiguration")
+        self._configurations = WebhookConfigurations("MutatingWebhookConfiguration", manifests)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return not (is_exempt(resource) or (self._excludes_reviews and is_review(resource)))
+        if is_exempt(resource):
+            return self._configurations.has_manifests
+        return not (self._excludes_reviews and is_review(resource))
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
-        hooks = await self._configurations.hooks(attributes.registry)
+        hooks = await self._configurations.hooks(attributes)
         if not hooks:
             return
         caller = WebhookCaller(attributes, type="admit", clients=self._clients, metrics=self._metrics)
@@ -133,17 +141,24 @@ class ValidatingAdmissionWebhook:
     name = "ValidatingAdmissionWebhook"
 
     def __init__(
-        self, *, clients: WebhookClients | None, metrics: AdmissionMetrics, feature_gates: FeatureGates
+        self,
+        *,
+        clients: WebhookClients | None,
+        metrics: AdmissionMetrics,
+        feature_gates: FeatureGates,
+        manifests: StaticManifests | None = None,
     ) -> None:
         self._clients, self._metrics = clients, metrics
         self._excludes_reviews = feature_gates.is_enabled("ExcludeAdmissionWebhookVirtualResources")
-        self._configurations = WebhookConfigurations("ValidatingWebhookConfiguration")
+        self._configurations = WebhookConfigurations("ValidatingWebhookConfiguration", manifests)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return not (is_exempt(resource) or (self._excludes_reviews and is_review(resource)))
+        if is_exempt(resource):
+            return self._configurations.has_manifests
+        return not (self._excludes_reviews and is_review(resource))
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
-        hooks = await self._configurations.hooks(attributes.registry)
+        hooks = await self._configurations.hooks(attributes)
         if not hooks:
             return
         caller = WebhookCaller(attributes, type="validating", clients=self._clients, metrics=self._metrics)

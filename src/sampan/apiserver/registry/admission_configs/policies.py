@@ -29,7 +29,8 @@ from sampan.apiserver.registry.admission_configs.match_resources import (
     validate_match_conditions,
     validate_match_resources,
 )
-from sampan.apiserver.registry.strategy import Column, Strategy
+from sampan.apiserver.registry.admission_configs.reserved_names import ReservedNamesStrategy
+from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_subdomain,
@@ -48,7 +49,7 @@ PolicySpec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
 _is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
 
 
-class PolicyStrategy(Strategy):
+class PolicyStrategy(ReservedNamesStrategy):
     has_expressions = True
     allow_unconditional_update = False
     counts_generation = True
@@ -173,7 +174,7 @@ def _parameters(binding: Binding, now: float) -> str:
     return gotext.label_selector(reference.selector) if reference.selector is not None else cells.UNSET
 
 
-class PolicyBindingStrategy(Strategy):
+class PolicyBindingStrategy(ReservedNamesStrategy):
     allow_unconditional_update = False
     counts_generation = True
     columns = (

@@ -22,7 +22,8 @@ from sampan.apiserver.registry.admission_configs.match_resources import (
     validate_match_conditions,
     validate_rule_with_operations,
 )
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.admission_configs.reserved_names import ReservedNamesStrategy, validate_new_name
+from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_optional_one_of,
@@ -131,7 +132,7 @@ _EFFECTS = (*_NO_EFFECTS, "Some", "Unknown")
 _DEFAULT_TIMEOUT_S, _MAX_TIMEOUT_S = 10, 30
 
 
-class WebhookStrategy(Strategy):
+class WebhookStrategy(ReservedNamesStrategy):
     has_expressions = True
     allow_unconditional_update = False
     counts_generation = True
@@ -154,7 +155,8 @@ class WebhookStrategy(Strategy):
             _default(hook)
 
     def validate_create(self, ctx: Context, obj: Configuration) -> Iterable[FieldError]:
-        return _validate_webhooks(obj.webhooks, None)
+        yield from _validate_webhooks(obj.webhooks, None)
+        yield from validate_new_name(ctx, obj)
 
     def validate_update(self, ctx: Context, obj: Configuration, old: Configuration) -> Iterable[FieldError]:
         return _validate_webhooks(obj.webhooks, old.webhooks)

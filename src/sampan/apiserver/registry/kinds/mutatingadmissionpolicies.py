@@ -15,6 +15,7 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_conditions_and_variables,
     validate_failure_policy_and_match,
 )
+from sampan.apiserver.registry.admission_configs.reserved_names import validate_new_name
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of
@@ -35,7 +36,8 @@ class MutatingAdmissionPolicyStrategy(PolicyStrategy):
     )
 
     def validate_create(self, ctx: Context, obj: MutatingAdmissionPolicy) -> Iterable[FieldError]:
-        return _validate_spec(obj.spec, None)
+        yield from _validate_spec(obj.spec, None)
+        yield from validate_new_name(ctx, obj)
 
     def validate_update(
         self, ctx: Context, obj: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy

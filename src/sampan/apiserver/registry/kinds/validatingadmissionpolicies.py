@@ -20,6 +20,7 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_expression,
     validate_failure_policy_and_match,
 )
+from sampan.apiserver.registry.admission_configs.reserved_names import validate_new_name
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import (
@@ -51,7 +52,8 @@ class ValidatingAdmissionPolicyStrategy(PolicyStrategy):
         obj.status = ValidatingAdmissionPolicyStatus()
 
     def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> Iterable[FieldError]:
-        return _validate_policy(obj, None)
+        yield from _validate_policy(obj, None)
+        yield from validate_new_name(ctx, obj)
 
     def prepare_for_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
         obj.status = old.status

@@ -3,8 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from sampan.api.field_errors import FieldError
-from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
+from sampan.api.types.admissionregistration_v1 import (
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec,
+)
 from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec
+from sampan.apiserver.registry.admission_configs.reserved_names import validate_new_name
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.registry.validation import FieldErrors, validate_optional_one_of, validate_unique
@@ -18,13 +22,18 @@ _BOTH = (
 
 class ValidatingBindingStrategy(PolicyBindingStrategy):
     def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicyBinding) -> Iterable[FieldError]:
-        yield from validate_binding_spec(obj.spec)
-        yield from _validate_action(obj.spec.validationActions, "spec.validationActions")
+        yield from _validate_spec(obj.spec)
+        yield from validate_new_name(ctx, obj)
 
     def validate_update(
         self, ctx: Context, obj: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding
     ) -> Iterable[FieldError]:
-        return self.validate_create(ctx, obj)
+        return _validate_spec(obj.spec)
+
+
+def _validate_spec(spec: ValidatingAdmissionPolicyBindingSpec) -> FieldErrors:
+    yield from validate_binding_spec(spec)
+    yield from _validate_action(spec.validationActions, "spec.validationActions")
 
 
 def _validate_action(actions: Sequence[str], path: str) -> FieldErrors:

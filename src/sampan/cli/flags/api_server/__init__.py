@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources import runtime_config
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.admission.framework.admission_configuration import (
@@ -279,7 +280,9 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         **store.encryption(options),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
-        admission_configurations=_configurations(options["admission_control_config_file"], enabled, disabled),
+        admission_configurations=_configurations(
+            options["admission_control_config_file"], enabled, disabled, feature_gates(options["feature_gates"])
+        ),
         tolerations=TolerationDefaults(
             not_ready_s=options["default_not_ready_toleration_seconds"],
             unreachable_s=options["default_unreachable_toleration_seconds"],
@@ -296,13 +299,15 @@ def _plugins(flag: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence[str]) -> Configurations:
+def _configurations(
+    path: str | None, enabled: Sequence[str], disabled: Sequence[str], gates: FeatureGates
+) -> Configurations:
     """Read the plugin configurations and instantiate the plugins once, so that errors are reported before anything
     starts."""
     flag = "--admission-control-config-file"
     try:
         configurations = read_configurations(Path(path)) if path else {}
-        default_plugins(disabled, enabled, configurations)
+        default_plugins(disabled, enabled, configurations, feature_gates=gates)
     except (ConfigurationError, UnknownAdmissionPlugin) as error:
         raise CliError(f"{flag}: {error}") from None
     return configurations
