@@ -109,3 +109,36 @@ def test_tls_cipher_suites_of_the_configuration_file_are_applied(tmp_path: Path)
     wrong = settings({"tls_cipher_suites": "TLS_ODD"})
     with pytest.raises(CliError, match="--tls-cipher-suites: cipher suite TLS_ODD does not exist"):
         kubelet._ports(wrong, agent_config(wrong, Path("/r"), Path("/l")))
+
+
+def test_feature_gates_of_flag_and_file_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{CONFIG}featureGates: {{EmptyDirVolumeMode: true, PodsAPI: true}}\n")
+    configuration = settings({"feature_gates": "PodsAPI=false"}, read_config(str(path)))
+    gates = agent_config(configuration, Path("/r"), Path("/l")).kubelet.feature_gates
+    assert (gates.is_enabled("EmptyDirVolumeMode"), gates.is_enabled("PodsAPI")) == (True, False)
+    with pytest.raises(CliError, match="--feature-gates: unrecognized feature gate: None"):
+        agent_config(settings({"feature_gates": "None=true"}), Path("/r"), Path("/l"))
+
+
+@pytest.mark.parametrize(
+    ("sysctls", "message"),
+    [
+        ({"kernel.shmall": "1", "net/ipv4/ip_forward": "1"}, ""),
+        ({"Net.X": "1"}, '"Net.X" is not a valid sysctl name for defaultPodSysctls'),
+        ({"vm.swappiness": "1"}, '"vm.swappiness" is not known to be namespaced for defaultPodSysctls'),
+        ({"net.a": "1", "net/a": "2"}, 'duplicate sysctl "net.a" found in defaultPodSysctls'),
+    ],
+)
+def test_default_sysctls_of_pods_are_checked(sysctls: dict[str, str], message: str) -> None:
+    file = {"defaultPodSysctls": sysctls}
+    if not message:
+        configuration = settings({"feature_gates": "DefaultPodSysctls=true"}, file)
+        expected = {"kernel.shmall": "1", "net.ipv4.ip_forward": "1"}
+        assert agent_config(configuration, Path("/r"), Path("/l")).default_pod_sysctls == expected
+        with pytest.raises(CliError, match="DefaultPodSysctls feature gate is required"):
+            agent_config(settings({}, file), Path("/r"), Path("/l"))
+        return
+    configuration = settings({"feature_gates": "DefaultPodSysctls=true"}, file)
+    with pytest.raises(CliError, match=message):
+        agent_config(configuration, Path("/r"), Path("/l"))

@@ -7,6 +7,8 @@ not do what was asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sampan.api.feature_gates import BLANKET_GATES, IMPLEMENTED_GATES, FeatureGateError, FeatureGates
 from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.cli.flags import parsers
@@ -22,8 +24,13 @@ RUNTIME_CONFIG_GATES = frozenset(IMPLEMENTED_GATES)
 def feature_gates(text: str) -> FeatureGates:
     """Parse `NAME=true,NAME=false`. Raise CliError for gates that do not exist, and for values that Kubernetes or
     Sampan does not support."""
+    return check_gates(parsers.switches(FLAG, text))
+
+
+def check_gates(settings: Mapping[str, bool]) -> FeatureGates:
+    """Return the gates with these settings. Raise CliError as `feature_gates` does."""
     try:
-        gates = FeatureGates(parsers.switches(FLAG, text))
+        gates = FeatureGates(settings)
     except FeatureGateError as error:
         raise CliError(f"{FLAG}: {error}") from None
     _check_changes(gates)

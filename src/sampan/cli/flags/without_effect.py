@@ -77,20 +77,15 @@ _CONTROLLER_MANAGER = frozenset(
 _SCHEDULER = frozenset(("feature-gates", "leader-elect-resource-lock", "pod-max-in-unschedulable-pods-duration"))
 _KUBELET = frozenset(
     (
-        "application-metrics-count-limit", "authentication-token-webhook", "authentication-token-webhook-cache-ttl",
-        "authorization-mode", "authorization-webhook-cache-authorized-ttl",
-        "authorization-webhook-cache-unauthorized-ttl", "boot-id-file", "cgroup-driver", "container-hints",
-        "container-runtime", "containerd", "containerd-namespace", "cpu-cfs-quota-period",
-        "cpu-manager-reconcile-period", "fail-cgroupv1", "maximum-dead-containers",
-        "maximum-dead-containers-per-container", "minimum-container-ttl-duration", "volume-plugin-dir",
-        "enable-load-reader", "event-burst",
-        "event-qps", "event-storage-age-limit", "event-storage-event-limit", "feature-gates",
-        "global-housekeeping-interval", "hairpin-mode", "housekeeping-interval", "image-service-endpoint",
-        "iptables-drop-bit", "iptables-masquerade-bit", "kernel-memcg-notification", "kubelet-cgroups",
-        "machine-id-file", "make-iptables-util-chains", "max-open-files", "oom-score-adj", "pod-infra-container-image",
-        "registry-burst", "registry-qps", "runtime-cgroups", "storage-driver-buffer-duration", "storage-driver-db",
-        "storage-driver-host", "storage-driver-password", "storage-driver-secure", "storage-driver-table",
-        "storage-driver-user", "streaming-connection-idle-timeout", "system-cgroups", "volume-stats-agg-period",
+        "authentication-token-webhook", "authentication-token-webhook-cache-ttl", "authorization-mode",
+        "authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl",
+        "cgroup-driver", "container-runtime", "cpu-cfs-quota-period", "cpu-manager-reconcile-period",
+        "maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration",
+        "volume-plugin-dir", "event-burst", "event-qps", "hairpin-mode", "housekeeping-interval",
+        "image-service-endpoint", "iptables-drop-bit", "iptables-masquerade-bit", "kernel-memcg-notification",
+        "kubelet-cgroups", "make-iptables-util-chains", "max-open-files", "oom-score-adj",
+        "pod-infra-container-image", "registry-burst", "registry-qps", "runtime-cgroups",
+        "streaming-connection-idle-timeout", "system-cgroups", "volume-stats-agg-period",
     )
 )
 _FLAGS_BY_COMPONENT = {

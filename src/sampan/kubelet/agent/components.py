@@ -334,6 +334,7 @@ def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFact
         host_ips=(machine.address, *machine.more_addresses),
         node_memory=facts.memory_bytes,
         allocatable=machine.allocatable or {},
+        default_sysctls=config.default_pod_sysctls,
         has_seccomp=config.has_default_seccomp,
         loopback_services=config.loopback_services,
         dns=DnsConfig(

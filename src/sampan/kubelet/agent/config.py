@@ -111,6 +111,8 @@ class AgentConfig:
     """Address of the D-Bus on which logind announces shutdowns; empty for the system bus."""
     logind_directory: Path = Path("/etc/systemd/logind.conf.d")
     allowed_unsafe_sysctls: Sequence[str] = ()
+    default_pod_sysctls: Mapping[str, str] = field(default_factory=dict)
+    """Sysctls of all pods that do not set them themselves."""
     pod_pids: int = 0
     """Maximum number of processes per pod; 0 for unlimited."""
     has_default_seccomp: bool = False

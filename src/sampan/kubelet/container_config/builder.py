@@ -16,6 +16,7 @@ from sampan.api.types.core_v1 import Container, EphemeralContainer, FileKeySelec
 from sampan.kubelet.container_config import network_files, resources, security
 from sampan.kubelet.container_config.downward import DownwardApiContext
 from sampan.kubelet.container_config.network_files import DnsConfig, HostName, host_name, kernel_name
+from sampan.kubelet.container_config.sysctls import pod_sysctls
 from sampan.kubelet.container_config.variables import (
     ContainerConfigError,
     VariableSources,
@@ -58,6 +59,7 @@ class NodeSettings:
     allocatable: Mapping[str, str] = field(default_factory=dict)
     dns: DnsConfig = field(default_factory=DnsConfig)
     node_hosts: Path = Path("/etc/hosts")
+    default_sysctls: Mapping[str, str] = field(default_factory=dict)
     has_seccomp: bool = False
     """Whether containers without a seccomp profile use RuntimeDefault."""
     loopback_services: LoopbackServices | None = None
@@ -119,7 +121,6 @@ class ContainerConfigBuilder:
             hostname = self._config.host_name if is_of_node else kernel_name(pod, self._host_name(pod))
         except ContainerConfigError as error:
             raise RuntimeFailure(_SANDBOX_ERROR, str(error)) from None
-        whole = pod.spec.securityContext
         return SandboxConfig(
             uid=pod.metadata.uid,
             namespace=pod.metadata.namespace,
@@ -133,7 +134,7 @@ class ContainerConfigBuilder:
             log_directory=self.log_directory(pod),
             cgroup_parent=self._cgroup_parent(pod),
             namespaces=security.namespaces(pod),
-            sysctls={sysctl.name: sysctl.value for sysctl in whole.sysctls} if whole is not None else {},
+            sysctls=pod_sysctls(pod, self._config.default_sysctls),
             security=security.sandbox_security(pod),
             handler=self._handler(pod),
         )

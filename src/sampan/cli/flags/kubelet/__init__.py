@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 import socket
 from collections.abc import Callable, Mapping
@@ -11,23 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api import names
+from sampan.api.feature_gates import FeatureGates
 from sampan.cli.flags import parsers
+from sampan.cli.flags.feature_gates import check_gates
 from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cli.flags.kubelet.node import NODE_FLAGS
 from sampan.cli.flags.kubelet.pods import POD_FLAGS
 from sampan.cli.flags.kubelet.server import SERVER_FLAGS
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.config import KubeletConfig
+from sampan.kubelet.container_config.sysctls import namespace_of, normalize_sysctl
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.config_file import ConfigFileError, read_config_file
 
 log = logging.getLogger(__name__)
+
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+_MAX_SYSCTL_LENGTH = 253
 
 FLAGS_FILE = Path("/etc/kubernetes/kubelet")
 _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 
 
 FLAGS = (*NODE_FLAGS, *POD_FLAGS, *SERVER_FLAGS)
+_FEATURE_GATES = next(flag for flag in FLAGS if flag.name == "--feature-gates")
 _IGNORED_TEXT = """
 configMapAndSecretChangeDetectionStrategy containerLogMaxWorkers containerLogMonitorInterval contentType cgroupDriver
 cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod
@@ -44,7 +52,7 @@ volumeStatsAggPeriod
 """
 IGNORED_FIELDS = frozenset(_IGNORED_TEXT.split())
 """The fields of KubeletConfiguration that have no effect; setting one logs a warning."""
-_CHECKED_ELSEWHERE = frozenset({"apiVersion", "kind", "authentication", "authorization", "featureGates", "logging"})
+_CHECKED_ELSEWHERE = frozenset({"apiVersion", "kind", "authentication", "authorization", "logging"})
 
 
 def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,6 +82,8 @@ def settings(options: Mapping[str, Any], file: Mapping[str, Any] | None = None) 
         if value is None and file is not None and flag.config_field:
             value = _get_path(file, flag.config_field)
         parsed[key_of(flag)] = _parse(flag, value if value is not None else flag.default)
+    in_file = _parse(_FEATURE_GATES, (file or {}).get("featureGates") or {})
+    parsed["feature-gates"] = in_file | parsed["feature-gates"]
     return parsed
 
 
@@ -122,12 +132,15 @@ def _node_name(override: str) -> str:
 
 
 def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentConfig:
+    gates = check_gates(settings["feature-gates"])
     return AgentConfig(
         **{flag.target: settings[key_of(flag)] for flag in FLAGS if flag.target},
         name=_node_name(settings["hostname-override"]),
         root=root,
         logs=logs,
+        default_pod_sysctls=_default_pod_sysctls(settings["defaultPodSysctls"], gates),
         kubelet=KubeletConfig(
+            feature_gates=gates,
             longest_pause_s=_longest_pause_s(settings["crashLoopBackOff.maxContainerRestartPeriod"]),
             lease_duration_s=settings["node-lease-duration-seconds"],
             renew_s=settings["node-lease-duration-seconds"] / 4,
@@ -147,6 +160,27 @@ def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentCo
         static_pod_path=Path(settings["pod-manifest-path"]) if settings["pod-manifest-path"] else None,
         pod_pids=max(settings["pod-max-pids"], 0),
     )
+
+
+def _default_pod_sysctls(sysctls: Mapping[str, str], gates: FeatureGates) -> dict[str, str]:
+    """Return the sysctls with dots in their names. Raise CliError with the message of the real kubelet."""
+    if sysctls and not gates.is_enabled("DefaultPodSysctls"):
+        field = "DefaultPodSysctls feature gate is required for Kubelet configuration option defaultPodSysctls"
+        raise CliError(f"invalid configuration: {field}")
+    normalized: dict[str, str] = {}
+    for name, value in sysctls.items():
+        dotted = normalize_sysctl(name)
+        if len(name) > _MAX_SYSCTL_LENGTH or _SYSCTL.fullmatch(name) is None:
+            problem = f'"{name}" is not a valid sysctl name for defaultPodSysctls'
+        elif not namespace_of(dotted):
+            problem = f'"{name}" is not known to be namespaced for defaultPodSysctls'
+        elif dotted in normalized:
+            problem = f'duplicate sysctl "{dotted}" found in defaultPodSysctls'
+        else:
+            normalized[dotted] = value
+            continue
+        raise CliError(f"invalid configuration: {problem}")
+    return normalized
 
 
 def _longest_pause_s(seconds: float) -> float:

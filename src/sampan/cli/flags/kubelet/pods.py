@@ -226,6 +226,13 @@ POD_FLAGS = (
         parse=values.words,
     ),
     Flag(
+        name="",
+        help="Sysctls of all pods that do not set them themselves.",
+        default={},
+        config_field="defaultPodSysctls",
+        parse=values.pairs,
+    ),
+    Flag(
         name="--pod-max-pids",
         help="Largest number of processes in a pod; -1 sets no limit.",
         default=-1,
@@ -273,6 +280,13 @@ POD_FLAGS = (
         config_field="providerID",
         target="provider_id",
         parse=values.text,
+    ),
+    Flag(
+        name="--feature-gates",
+        help="Feature gates, for example EmptyDirVolumeMode=true. Those of the configuration file apply too.",
+        default="",
+        config_field="featureGates",
+        parse=values.switches,
     ),
     Flag(
         name="--allow-privileged",

@@ -81,6 +81,15 @@ def switch(flag: str, value: Any) -> bool:
     return value
 
 
+def switches(flag: str, value: Any) -> dict[str, bool]:
+    """Parse `NAME=true,NAME=false`, or take the mapping of a configuration file."""
+    if not isinstance(value, Mapping):
+        return parsers.switches(flag, str(value))
+    if not all(isinstance(state, bool) for state in value.values()):
+        raise TypeError
+    return dict(value)
+
+
 def text(flag: str, value: Any) -> str:
     return str(value)
 
