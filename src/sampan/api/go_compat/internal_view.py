@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import limits
-from sampan.api.types.core_v1 import PersistentVolumeClaimTemplate, PodTemplateSpec
+from sampan.api.types.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimTemplate, PodTemplateSpec
 from sampan.api.types.resource_v1 import ResourceClaimTemplateSpec
 
 _NAMES = {
@@ -64,6 +64,9 @@ def internal_view(part: Any) -> Any:
     """Return the part as a JSON value with the keys in the order of the internal type."""
     if isinstance(part, PersistentVolumeClaimTemplate | PodTemplateSpec | ResourceClaimTemplateSpec):
         return {**_view_metadata(part.metadata), "Spec": internal_view(part.spec)}
+    if isinstance(part, PersistentVolumeClaim):
+        parts = {"Spec": internal_view(part.spec), "Status": internal_view(part.status)}
+        return {**_view_metadata(part.metadata), **parts}
     if isinstance(part, msgspec.Struct):
         return _view_struct(part)
     if isinstance(part, list):

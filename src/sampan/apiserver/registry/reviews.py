@@ -158,13 +158,9 @@ def _label_term(term: Any) -> str:
 
 def validate_attributes(spec: Spec) -> Iterator[FieldError]:
     path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
-    if path is not None and attributes is not None:
-        yield FieldError.invalid(
-            _PATH, _encode_path(path), "cannot be specified in combination with resourceAttributes"
-        )
-    if path is None and attributes is None:
+    if (path is None) == (attributes is None):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        yield FieldError.invalid(_RESOURCE, None, text)
+        yield FieldError.invalid("spec", None if path is None else _encode_path(path), text)
 
 
 def validate_subject(spec: SubjectAccessReviewSpec) -> Iterator[FieldError]:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from sampan.api import names
 from sampan.api.codec import json
 from sampan.api.resources.resource import Resource
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from sampan.apiserver.fieldmanager import SCALE_KIND, manager_name
-from sampan.apiserver.registry import metadata, preconditions
-from sampan.apiserver.registry.validation import validate_non_negative
+from sampan.apiserver.registry import preconditions
+from sampan.apiserver.registry.declarative import complete_errors
 from sampan.apiserver.request import bodies, options, patches, server_side_apply
 from sampan.apiserver.request.options import WriteOptions
 from sampan.apiserver.response.responses import ObjectResponse
@@ -54,7 +53,7 @@ class ScaleSubresource:
                 key = store.key(call.namespace, call.name)
                 preconditions.check_stored(store.resource, key, current, uid=desired.metadata.uid)
             await endpoints.admission.admit(endpoints.attributes("UPDATE", call, desired, old, ctx))
-            self.check(desired, call.name)
+            self.check(ctx, desired, old, call.name)
             _check_uid(desired, current, store.resource)
             self.set_replicas(current, desired.spec.replicas)
             self.set_version(current, desired.metadata.resourceVersion)
@@ -85,11 +84,9 @@ class ScaleSubresource:
         """Set the resource version that the write must replace, from the requested scale."""
         obj.metadata.resourceVersion = resource_version
 
-    def check(self, scale: Scale, name: str) -> None:
-        """Raise Invalid if the requested scale is invalid."""
-        field_errors = metadata.validate_object_meta(scale.metadata, True, _validate_name)
-        field_errors.extend(validate_non_negative(scale.spec.replicas, "spec.replicas"))
-        if field_errors:
+    def check(self, ctx: Context, scale: Scale, old: Scale, name: str) -> None:
+        """Raise Invalid if the requested scale is invalid. Its metadata is ignored."""
+        if field_errors := complete_errors([], scale, old, ctx.is_enabled):
             raise errors.invalid("Scale", name, field_errors, group=SCALE_KIND.group)
 
 
@@ -172,10 +169,6 @@ def _update_managed_fields(
     assert call.resource is not None
     manager = manager_name(opts.field_manager, call.user_agent)
     return endpoints.scales.update(call.resource, managers, current, scale, manager=manager, now=ctx.now)
-
-
-def _validate_name(name: str, is_prefix: bool) -> list[str]:
-    return names.dns1123_subdomain(name, prefix=is_prefix)
 
 
 def _check_uid(scale: Scale, current: Any, resource: Resource) -> None:

@@ -1,10 +1,17 @@
 """Validation and tables of webhook configurations and admission policies, beyond the golden replay."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
+from sampan.api.types.admissionregistration_v1 import MutatingWebhookConfiguration
+from sampan.apiserver.registry.kinds.mutatingwebhookconfigurations import BEHAVIOR
+from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.registry.strategy_services import StrategyServices
+from sampan.apiserver.request.call import UserInfo
 from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.every_kind import GOOD
 from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of, named_object
@@ -204,3 +211,16 @@ def test_table_columns() -> None:
         ]
 
     run_in_cluster(work)
+
+
+@pytest.mark.parametrize("is_excluded", [True, False])
+def test_rules_for_resources_that_webhooks_never_see_get_a_warning(is_excluded: bool) -> None:
+    rule = {**RULE, "apiGroups": ["authentication.k8s.io", "apps"], "resources": ["pods", "tokenreviews"]}
+    configuration = msgspec.convert(hook(rules=[rule, {**rule, "apiGroups": ["*"]}]), MutatingWebhookConfiguration)
+    gates = FeatureGates({"ExcludeAdmissionWebhookVirtualResources": is_excluded}, level=37)
+    context = Context(
+        services=cast(StrategyServices, SimpleNamespace(feature_gates=gates)), user=UserInfo(name="a"), now=""
+    )
+    text = "tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect"
+    warnings = list(BEHAVIOR.strategy.warnings(context, configuration, None))
+    assert warnings == ([f"webhooks[0].rules[0]: {text}"] if is_excluded else [])

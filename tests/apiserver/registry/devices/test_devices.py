@@ -147,6 +147,19 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             SLICES,
+            slice_with_policy({"default": "1", "validRange": {"min": "2", "step": "0"}}),
+            [
+                f'{POLICY}.validRange.default: Invalid value: "1": default is less than min: 2',
+                f'{POLICY}.validRange.step: Invalid value: "0": must be greater than zero',
+            ],
+        ),
+        (
+            SLICES,
+            slice_with_policy({"default": "2", "validRange": {"min": "-2", "step": "2"}}),
+            [f'{POLICY}.validRange.min: Invalid value: "-2": must be greater than or equal to 0'],
+        ),
+        (
+            SLICES,
             slice_with_policy({"default": "3", "validValues": ["4", "2", "20"]}),
             [
                 f'{POLICY}.validValues[1]: Invalid value: "2": values must be sorted in ascending order',

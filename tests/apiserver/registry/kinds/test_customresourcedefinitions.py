@@ -151,12 +151,21 @@ def test_group_and_plural_are_immutable_before_a_definition_is_established() -> 
     ]
 
 
-def test_unknown_formats_get_a_warning() -> None:
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string", "format": "odd"}}}}
+def test_unknown_formats_and_sets_of_objects_get_a_warning() -> None:
+    items = {"type": "array", "maxItems": 1, "items": {"type": "string", "maxLength": 1}}
+    properties = {
+        "a": {"type": "string", "format": "odd"},
+        "b": {"type": "array", "x-kubernetes-list-type": "set", "items": {**items, "x-kubernetes-list-type": "atomic"}},
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "properties": properties}}
 
     async def work(cluster: Cluster) -> None:
         value = definition({**VERSION, "schema": schema})
-        assert await cluster.collect_warnings(DEFINITIONS, value) == ['unrecognized format "odd"']
+        assert await cluster.collect_warnings(DEFINITIONS, value) == [
+            'unrecognized format "odd"',
+            'x-kubernetes-list-type: set for items of type "array" is not supported by server-side apply or CEL '
+            "validation rules",
+        ]
 
     run_in_cluster(work)
 

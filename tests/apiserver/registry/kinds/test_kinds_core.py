@@ -170,6 +170,18 @@ def test_errors(path: str, value: dict[str, Any], faults: list[str]) -> None:
             {"spec": {"externalID": "x"}},
             ["spec.externalID: Forbidden: may not be updated"],
         ),
+        (
+            "/api/v1/nodes",
+            named_object(spec={"providerID": "a"}),
+            {"spec": {"providerID": "b"}},
+            ["spec.providerID: Invalid value: null: field cannot be modified once set"],
+        ),
+        (
+            "/api/v1/nodes",
+            named_object(spec={"providerID": "a"}),
+            {"spec": {"providerID": None}},
+            ["spec.providerID: Invalid value: null: field cannot be cleared once set"],
+        ),
     ],
 )
 def test_errors_of_changes(path: str, obj: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:

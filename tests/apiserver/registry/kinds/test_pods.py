@@ -137,6 +137,7 @@ def test_binding_sets_node_name_and_merges_metadata(path: str) -> None:
     ("body", "code", "text"),
     [
         (binding(target={}), 500, "target.name: Required value"),
+        (binding(target={"name": "N"}), 500, 'target.name: Invalid value: "N": a lowercase RFC 1123 subdomain must'),
         (binding(metadata={"name": "b"}), 400, "name in URL does not match name in Binding object"),
         (binding(metadata={"name": "a", "uid": "other"}), 409, "UID in precondition: other"),
         (binding(metadata={"name": "a", "resourceVersion": "1"}), 409, "ResourceVersion in precondition: 1"),

@@ -51,7 +51,7 @@ def faults(old: Pod, **status: Any) -> list[str]:
         (
             {"containerStatuses": [{**RUNNING, "user": {"linux": {"uid": -1, "gid": 0}}}]},
             [
-                "status.containerStatuses[0].user.linux.uid: Invalid value: -1: must be between 0 and 2147483647, "
+                "status.containerStatuses[0].user.linux.uid: Invalid value: -1: must be between 0 and 4294967295, "
                 "inclusive"
             ],
         ),

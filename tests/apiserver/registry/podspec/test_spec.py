@@ -498,6 +498,7 @@ def test_template_allows_image_whitespace_and_forbids_ephemeral_containers() -> 
     fields = [str(fault).partition(": ")[0] for fault in validate_pod_template_spec(template, NEW_TEMPLATE, "template")]
     assert fields == [
         "template.labels",
+        "template.spec.volumes[0].image.reference",
         "template.spec.ephemeralContainers[0].name",
         "template.spec.ephemeralContainers",
     ]

@@ -144,6 +144,20 @@ def unknown_formats(validation: CustomResourceValidation | None) -> Iterator[str
             yield part.format
 
 
+def list_set_warnings(validation: CustomResourceValidation | None) -> Iterator[str]:
+    """Yield a warning for each set whose items are objects or arrays, which are not compared."""
+    schema = validation.openAPIV3Schema if validation is not None else None
+    for part in _parts(schema) if schema is not None else ():
+        items = part.items
+        if part.x_kubernetes_list_type != "set" or not isinstance(items, JSONSchemaProps):
+            continue
+        if items.type in ("array", "object"):
+            yield (
+                f'x-kubernetes-list-type: set for items of type "{items.type}" is not supported by server-side apply '
+                "or CEL validation rules"
+            )
+
+
 def _is_known(kind: str, name: str) -> bool:
     if kind in ("", "string"):
         return name.replace("-", "") in _TEXT_FORMATS

@@ -6,7 +6,7 @@ from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.customresources.objects.strategy import ScalePaths
 from sampan.apiserver.registry.scale import ScaleSubresource, make_scale
-from sampan.apiserver.registry.strategy import Strategy
+from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.machinery import errors
 
 _UNSET = -(2**31)
@@ -40,6 +40,6 @@ class CustomScaled(ScaleSubresource):
         """Set the resource version, if the scale has one; custom resources cannot be updated without."""
         obj.metadata.resourceVersion = resource_version or obj.metadata.resourceVersion
 
-    def check(self, scale: Scale, name: str) -> None:
+    def check(self, ctx: Context, scale: Scale, old: Scale, name: str) -> None:
         if scale.spec.replicas == _UNSET:
             raise errors.bad_request(f'the spec replicas field "{self._paths.spec_path}" cannot be empty')

@@ -10,6 +10,7 @@ from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MutatingWebhook,
     MutatingWebhookConfiguration,
+    RuleWithOperations,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
@@ -160,6 +161,40 @@ class WebhookStrategy(ReservedNamesStrategy):
 
     def validate_update(self, ctx: Context, obj: Configuration, old: Configuration) -> Iterable[FieldError]:
         return _validate_webhooks(obj.webhooks, old.webhooks)
+
+    def warnings(self, ctx: Context, obj: Configuration, old: Configuration | None) -> Iterable[str]:
+        """Yield a warning for each rule that names a resource whose requests are never sent to webhooks."""
+        if not ctx.is_enabled("ExcludeAdmissionWebhookVirtualResources"):
+            return
+        hooks: Sequence[Hook] = obj.webhooks
+        for index, hook in enumerate(hooks):
+            for rule_index, rule in enumerate(hook.rules):
+                for resource in _list_excluded_resources(rule):
+                    path = f"webhooks[{index}].rules[{rule_index}]"
+                    yield f"{path}: {resource} is excluded from admission webhooks; this rule will have no effect"
+
+
+_EXCLUDED_RESOURCES = frozenset({
+    "localsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectreviews.authentication.k8s.io",
+    "selfsubjectrulesreviews.authorization.k8s.io",
+    "subjectaccessreviews.authorization.k8s.io",
+    "tokenreviews.authentication.k8s.io",
+})  # fmt: skip
+
+
+def _list_excluded_resources(rule: RuleWithOperations) -> list[str]:
+    """Return the excluded resources that a rule names; wildcards can mean other resources."""
+    groups, resources = rule.apiGroups or (), rule.resources or ()
+    if "*" in groups or "*" in resources:
+        return []
+    named = [
+        (groups.index(group), resources.index(resource), f"{resource}.{group}")
+        for resource, _, group in (name.partition(".") for name in _EXCLUDED_RESOURCES)
+        if group in groups and resource in resources
+    ]
+    return [name for _, _, name in sorted(named)]
 
 
 def _default(hook: Hook) -> None:

@@ -33,6 +33,7 @@ from sampan.apiserver.registry.devices.names import (
 )
 from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
 from sampan.apiserver.registry.validation import (
+    NEGATIVE,
     FieldErrors,
     validate_dns_label,
     validate_dns_subdomain,
@@ -40,6 +41,8 @@ from sampan.apiserver.registry.validation import (
 )
 
 _MAX_VALID_VALUES = 10
+_MAX_INT64 = parse(str(2**63 - 1))
+_TOO_LARGE = f"must not be larger than {2**63 - 1}"
 
 
 def validate_multi_allocatable_capacity(capacity: DeviceCapacity, field_path: str) -> FieldErrors:
@@ -91,32 +94,44 @@ def _validate_valid_range(
     if minimum > whole:
         yield FieldError.invalid(f"{path}.min", str(minimum), f"min is larger than capacity value: {whole}")
     if default < minimum:
-        yield FieldError.invalid(f"{path}.min", str(default), f"default is less than min: {minimum}")
+        yield FieldError.invalid(f"{path}.default", str(default), f"default is less than min: {minimum}")
     if maximum is not None:
         if minimum > maximum:
             yield FieldError.invalid(f"{path}.max", str(minimum), f"min is larger than max: {maximum}")
         if maximum > whole:
             yield FieldError.invalid(f"{path}.max", str(maximum), f"max is larger than capacity value: {whole}")
         if default > maximum:
-            yield FieldError.invalid(f"{path}.max", str(default), f"default is more than max: {maximum}")
+            yield FieldError.invalid(f"{path}.default", str(default), f"default is more than max: {maximum}")
     if valid_range.step is not None:
-        step = parse(valid_range.step)
-        if minimum + step > whole:
-            text = f"one step {minimum + step} is larger than capacity value: {whole}"
-            yield FieldError.invalid(f"{path}.step", str(step), text)
-        for value in (default, maximum):
-            yield from _validate_step(value, minimum, step, f"{path}.step")
+        yield from _validate_steps(parse(valid_range.step), minimum, maximum, default, whole, path)
 
 
-def _validate_step(value: Quantity | None, minimum: Quantity, step: Quantity, path: str) -> FieldErrors:
-    """Yield an error for a value that is not a multiple of the step. A step of zero, on which kube-apiserver fails, is
-    always an error.
-    """
-    if value is None:
+def _validate_steps(
+    step: Quantity, minimum: Quantity, maximum: Quantity | None, default: Quantity, whole: Quantity, path: str
+) -> FieldErrors:
+    if step.sign <= 0:
+        yield FieldError.invalid(f"{path}.step", str(step), "must be greater than zero")
         return
-    if not step.value() or (value.value() - minimum.value()) % step.value():
-        text = f"value is not a multiple of a given step ({step}) from ({minimum})"
-        yield FieldError.invalid(path, str(value), text)
+    if minimum + step > whole:
+        text = f"one step {minimum + step} is larger than capacity value: {whole}"
+        yield FieldError.invalid(f"{path}.step", str(step), text)
+    numbers = {"default": default, "min": minimum, "max": maximum, "step": step}
+    errors = [
+        FieldError.invalid(f"{path}.{name}", str(number), text)
+        for name, number in numbers.items()
+        if number is not None and (text := _find_int64_error(number))
+    ]
+    yield from errors
+    for value in (default, maximum) if not errors else ():
+        if value is not None and (value.value() - minimum.value()) % step.value():
+            text = f"value is not a multiple of a given step ({step}) from ({minimum})"
+            yield FieldError.invalid(f"{path}.step", str(value), text)
+
+
+def _find_int64_error(number: Quantity) -> str:
+    if number.sign < 0:
+        return NEGATIVE
+    return _TOO_LARGE if number > _MAX_INT64 else ""
 
 
 _MAX_DEVICES, _MAX_ADVANCED_DEVICES, _MAX_TAINTS, _MAX_COUNTER_SETS, _MAX_COUNTERS = 128, 64, 16, 8, 32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sampan.api import names
 from sampan.api.field_errors import FieldError, join_messages
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.semantics.pods import set_pod_condition
@@ -54,8 +55,11 @@ def _validate_binding(binding: Binding) -> list[FieldError]:
     field_errors = []
     if binding.target.kind not in ("", "Node"):
         field_errors.append(FieldError.not_supported("target.kind", binding.target.kind, ("Node", "<empty>")))
-    if not binding.target.name:
+    name = binding.target.name
+    if not name:
         field_errors.append(FieldError.required("target.name"))
+    elif binding.target.kind in ("", "Node"):
+        field_errors += [FieldError.invalid("target.name", name, text) for text in names.dns1123_subdomain(name)]
     return field_errors
 
 

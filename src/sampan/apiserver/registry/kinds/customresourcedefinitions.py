@@ -13,6 +13,7 @@ from sampan.api.types.apiextensions_v1 import (
 )
 from sampan.api.values import times
 from sampan.apiserver.customresources.definitions.validation import (
+    list_set_warnings,
     unknown_formats,
     validate_api_approval,
     validate_conversion,
@@ -139,10 +140,8 @@ class CustomResourceDefinitionStrategy(Strategy):
     def warnings(
         self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition | None
     ) -> Iterable[str]:
-        before = set(_formats(old.spec)) if old is not None else set()
-        for name in _formats(obj.spec):
-            if name not in before:
-                yield f'unrecognized format "{name}"'
+        before = set(_schema_warnings(old.spec)) if old is not None else set()
+        yield from (text for text in _schema_warnings(obj.spec) if text not in before)
 
 
 class CustomResourceDefinitionStatusStrategy(StatusStrategy):
@@ -165,10 +164,11 @@ def _format_versions(spec: CustomResourceDefinitionSpec) -> str:
     return ",".join(sorted(f"{version.name}(storage)" if version.storage else version.name for version in served))
 
 
-def _formats(spec: CustomResourceDefinitionSpec) -> list[str]:
+def _schema_warnings(spec: CustomResourceDefinitionSpec) -> list[str]:
     hoisted_spec = hoist_shared_fields(spec)
     schemas = (hoisted_spec.schema, *(version.schema for version in hoisted_spec.versions))
-    return [name for schema in schemas for name in unknown_formats(schema)]
+    formats = [f'unrecognized format "{name}"' for schema in schemas for name in unknown_formats(schema)]
+    return formats + sorted({text for schema in schemas for text in list_set_warnings(schema)})
 
 
 def _validate_crd(crd: CustomResourceDefinition, old: CustomResourceDefinition | None) -> FieldErrors:

@@ -67,14 +67,11 @@ def validate_node_update(node: Node, old: Node) -> FieldErrors:
 
 def _validate_immutable_fields(node: Node, old: Node) -> FieldErrors:
     new, before = node.spec, old.spec
-    if before.podCIDRs:
-        differ = sum(new_cidr != old_cidr for new_cidr, old_cidr in zip(new.podCIDRs, before.podCIDRs, strict=False))
-        text = 'node updates may not change podCIDR except from "" to valid'
-        for _ in range(1 if len(new.podCIDRs) != len(before.podCIDRs) else differ):
-            yield FieldError.forbidden(_POD_CIDRS, text)
+    if before.podCIDRs and before.podCIDRs != new.podCIDRs:
+        yield FieldError.forbidden(_POD_CIDRS, 'node updates may not change podCIDR except from "" to valid')
     if before.providerID and before.providerID != new.providerID:
-        text = 'node updates may not change providerID except from "" to valid'
-        yield FieldError.forbidden("spec.providerID", text)
+        change = "modified" if new.providerID else "cleared"
+        yield FieldError.invalid("spec.providerID", None, f"field cannot be {change} once set")
 
 
 def _validate_annotations(annotations: Mapping[str, str]) -> FieldErrors:

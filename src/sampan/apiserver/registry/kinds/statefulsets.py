@@ -26,6 +26,7 @@ from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
+    validate_immutable,
     validate_non_negative,
     validate_optional_one_of,
 )
@@ -50,10 +51,6 @@ _ORDERED, _PARALLEL = "OrderedReady", "Parallel"
 _RETAIN, _DELETE = "Retain", "Delete"
 _HISTORY = 10
 _FIXED = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
-_FIXED_TEXT = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
-)
 _KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 
 
@@ -81,8 +78,8 @@ class StatefulSetStrategy(TemplateStrategy):
 
     def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
         yield from _validate_spec_update(obj.spec, old.spec)
-        if any(getattr(obj.spec, field) != getattr(old.spec, field) for field in _FIXED):
-            yield FieldError.forbidden("spec", _FIXED_TEXT)
+        for field in _FIXED:
+            yield from validate_immutable(getattr(obj.spec, field), getattr(old.spec, field), f"spec.{field}")
 
     def warnings(self, ctx: Context, obj: StatefulSet, old: StatefulSet | None) -> Iterable[str]:
         yield from super().warnings(ctx, obj, old)

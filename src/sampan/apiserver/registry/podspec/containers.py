@@ -164,7 +164,10 @@ def _validate_container_common(container: AnyContainer, context: ContainerContex
     if container.securityContext is not None:
         host_users = context.spec.hostUsers is not False
         yield from validate_security_context(
-            container.securityContext, f"{path}.securityContext", host_users=host_users
+            container.securityContext,
+            f"{path}.securityContext",
+            host_users=host_users,
+            allows_unescalated_admin=context.options.unescalated_admins,
         )
 
 

@@ -217,8 +217,12 @@ def _validate_container_users(pod: Pod) -> FieldErrors:
                 yield from _validate_linux_user(user, path)
 
 
+_MAX_UID = 2**32
+
+
 def _validate_linux_user(user: LinuxContainerUser, path: str) -> FieldErrors:
-    yield from validate_user_or_group_id(user.uid, f"{path}.uid")
+    if not 0 <= user.uid < _MAX_UID:
+        yield FieldError.invalid(f"{path}.uid", user.uid, names.out_of_range_message(0, _MAX_UID - 1))
     yield from validate_user_or_group_id(user.gid, f"{path}.gid")
     for group_index, group in enumerate(user.supplementalGroups):
         yield from validate_user_or_group_id(group, f"{path}.supplementalGroups[{group_index}]")

@@ -149,7 +149,9 @@ def _normalize_sysctl_name(name: str) -> str:
 _PROC_MOUNTS = ("Default", "Unmasked")
 
 
-def validate_security_context(context: SecurityContext, path: str, *, host_users: bool) -> FieldErrors:
+def validate_security_context(
+    context: SecurityContext, path: str, *, host_users: bool, allows_unescalated_admin: bool
+) -> FieldErrors:
     yield from validate_user_or_group_id(context.runAsUser, f"{path}.runAsUser")
     yield from validate_user_or_group_id(context.runAsGroup, f"{path}.runAsGroup")
     if context.procMount is not None:
@@ -160,21 +162,24 @@ def validate_security_context(context: SecurityContext, path: str, *, host_users
     if context.seccompProfile is not None:
         yield from validate_seccomp(context.seccompProfile, f"{path}.seccompProfile")
     if context.allowPrivilegeEscalation is False:
-        yield from _validate_privilege_escalation(context, path)
+        yield from _validate_privilege_escalation(context, allows_unescalated_admin, path)
     if context.windowsOptions is not None:
         yield from validate_windows_options(context.windowsOptions, f"{path}.windowsOptions")
     if context.appArmorProfile is not None:
         yield from validate_app_armor(context.appArmorProfile, f"{path}.appArmorProfile")
 
 
-def _validate_privilege_escalation(context: SecurityContext, path: str) -> FieldErrors:
+def _validate_privilege_escalation(context: SecurityContext, allows_unescalated_admin: bool, path: str) -> FieldErrors:
     if context.privileged:
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         yield FieldError.invalid(path, encode_error_value(context), text)
-    for capability in context.capabilities.add if context.capabilities is not None else ():
-        if capability == "CAP_SYS_ADMIN":
-            text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield FieldError.invalid(path, encode_error_value(context), text)
+    if not allows_unescalated_admin and adds_sys_admin(context):
+        text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+        yield FieldError.invalid(path, encode_error_value(context), text)
+
+
+def adds_sys_admin(context: SecurityContext) -> bool:
+    return context.capabilities is not None and "CAP_SYS_ADMIN" in context.capabilities.add
 
 
 _EMPTY = PodSecurityContext()
@@ -183,14 +188,12 @@ _EMPTY = PodSecurityContext()
 def validate_pod_security_context(spec: PodSpec, options: PodValidationOptions, path: str) -> FieldErrors:
     context = spec.securityContext
     if context is None or context == _EMPTY:
-        yield from _validate_shared_process_namespace(spec, path)
         return
     yield from validate_user_or_group_id(context.fsGroup, f"{path}.fsGroup")
     yield from validate_user_or_group_id(context.runAsUser, f"{path}.runAsUser")
     yield from validate_user_or_group_id(context.runAsGroup, f"{path}.runAsGroup")
     for index, group in enumerate(context.supplementalGroups):
         yield from validate_user_or_group_id(group, f"{path}.supplementalGroups[{index}]")
-    yield from _validate_shared_process_namespace(spec, path)
     yield from validate_sysctls(spec, options, f"{path}.sysctls")
     yield from _validate_policies_and_profiles(context, path)
     policy = context.seLinuxChangePolicy
@@ -204,7 +207,7 @@ def _validate_change_policy(policy: str, options: PodValidationOptions, path: st
     yield from validate_optional_one_of(policy, policies, path)
 
 
-def _validate_shared_process_namespace(spec: PodSpec, path: str) -> FieldErrors:
+def validate_shared_process_namespace(spec: PodSpec, path: str) -> FieldErrors:
     if spec.shareProcessNamespace and spec.hostPID:
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield FieldError.invalid(f"{path}.shareProcessNamespace", True, text)
@@ -244,19 +247,19 @@ def validate_user_namespace(spec: PodSpec, options: PodValidationOptions, path: 
 _NOT_FOR_WINDOWS_PODS = (
     "securityContext.appArmorProfile",
     "securityContext.seLinuxOptions",
-    "hostUsers",
-    "hostPID",
-    "hostIPC",
     "securityContext.seccompProfile",
     "securityContext.fsGroup",
     "securityContext.fsGroupChangePolicy",
     "securityContext.sysctls",
-    "shareProcessNamespace",
     "securityContext.runAsUser",
     "securityContext.runAsGroup",
     "securityContext.supplementalGroups",
     "securityContext.supplementalGroupsPolicy",
     "securityContext.seLinuxChangePolicy",
+    "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "shareProcessNamespace",
 )
 _NOT_FOR_WINDOWS_CONTAINERS = (
     "appArmorProfile",

@@ -41,6 +41,7 @@ from sampan.apiserver.registry.podspec.security import (
     validate_host_process,
     validate_os,
     validate_pod_security_context,
+    validate_shared_process_namespace,
     validate_user_namespace,
 )
 from sampan.apiserver.registry.podspec.validation_options import NEW_POD
@@ -177,6 +178,7 @@ def _validate_settings(spec: PodSpec, options: PodValidationOptions, path: str) 
     if spec.nodeSelector:
         yield from validate_labels(spec.nodeSelector, f"{path}.nodeSelector")
     yield from validate_pod_security_context(spec, options, f"{path}.securityContext")
+    yield from validate_shared_process_namespace(spec, path)
     if spec.affinity is not None:
         yield from validate_affinity(spec.affinity, options, f"{path}.affinity")
     if spec.dnsConfig is not None or spec.dnsPolicy == "None":

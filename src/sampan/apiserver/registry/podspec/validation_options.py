@@ -76,6 +76,22 @@ class PodValidationOptions:
         return context is not None and context.seLinuxChangePolicy is not None
 
     @cached_property
+    def empty_image_references(self) -> bool:
+        return self._old is not None and any(
+            volume.image is not None and not volume.image.reference for volume in self._old.volumes
+        )
+
+    @cached_property
+    def unescalated_admins(self) -> bool:
+        """Whether a container has CAP_SYS_ADMIN without the privilege to escalate."""
+        return self._old is not None and any(
+            container.securityContext is not None
+            and not container.securityContext.allowPrivilegeEscalation
+            and security.adds_sys_admin(container.securityContext)
+            for _, container, _ in containers_by_field(self._old)
+        )
+
+    @cached_property
     def restarted_init_containers(self) -> bool:
         """Whether an init container that is no sidecar has the resize policy RestartContainer."""
         return self._old is not None and any(

@@ -55,9 +55,11 @@ def allow_disruption(budget: PodDisruptionBudget, pod: str, now: str) -> None:
     if status.observedGeneration < budget.metadata.generation:
         raise still_processed_error(budget)
     if status.disruptionsAllowed < 0:
-        raise _forbidden(name, "pdb disruptions allowed is negative")
+        text = "pdb disruptions allowed is negative"
+        raise _forbidden(name, text, text)
     if len(status.disruptedPods) > _MAX_DISRUPTED_PODS:
-        raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+        text = "too many {}evictions not confirmed by PDB controller"
+        raise _forbidden(name, f"DisruptedPods map too big - {text.format('')}", text.format("pending "))
     if status.disruptionsAllowed == 0:
         raise _refusal(_explain_refusal(budget))
     status.disruptionsAllowed -= 1
@@ -76,8 +78,10 @@ def _refusal(why: str, retry_after_s: int = 0) -> errors.ApiError:
     return errors.too_many_requests(_MESSAGE, retry_after_s=retry_after_s, causes=causes)
 
 
-def _forbidden(name: str, why: str) -> errors.ApiError:
-    return errors.forbidden("poddisruptionbudget", name, why, group="policy")
+def _forbidden(name: str, why: str, cause: str) -> errors.ApiError:
+    text = f"The disruption budget {name} does not allow evicting pods currently: {cause}"
+    causes = ({"reason": _CAUSE, "message": text},)
+    return errors.forbidden("poddisruptionbudget", name, why, group="policy", causes=causes)
 
 
 def _explain_refusal(budget: PodDisruptionBudget) -> str:

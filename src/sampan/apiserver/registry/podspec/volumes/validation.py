@@ -128,7 +128,7 @@ def _validate_ephemeral(source: Any, options: PodValidationOptions, path: str) -
 
 
 def _validate_image(source: ImageVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
-    if options.is_pod:
+    if not options.empty_image_references:
         yield from validate_required(source.reference, f"{path}.reference")
     yield from validate_one_of(source.pullPolicy, PULL_POLICIES, f"{path}.pullPolicy")
 
