@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +19,24 @@ from tests.eventually import eventually, wait_until
 from tests.kubelet.agent.kubelet_process import CGROUP, NODE, KubeletProcess, kubelet_process, needs_oci_runtime
 
 PODS_PER_ROUND = 3
+_WAIT_S = 600
+"""The limit of each wait, whose failure names the step. A start of the kubelet takes 3 s of CPU time, which a busy
+machine does not have within a minute."""
 _ROUNDS_S = 3600
-"""Each wait within the rounds has a limit of its own, which names the step; the sum depends on the machine."""
-pytestmark = needs_oci_runtime
+pytestmark = [needs_oci_runtime, pytest.mark.timeout(_ROUNDS_S)]
 
 
 def pod(name: str) -> Pod:
     container = {"name": "c", "image": "sampan.local/host", "command": ["sleep", "1000"]}
     spec = {"nodeName": NODE, "containers": [container], "terminationGracePeriodSeconds": 0}
     return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
+
+
+async def wait_for(holds: Callable[[], Awaitable[bool]], step: str) -> None:
+    try:
+        await eventually(holds, timeout_s=_WAIT_S)
+    except TimeoutError:
+        raise AssertionError(f"not within {_WAIT_S} s: {step}") from None
 
 
 async def running_containers(client: Client) -> dict[str, tuple[str, int]]:
@@ -50,7 +60,7 @@ async def wait_for_pods(client: Client, names: set[str]) -> dict[str, tuple[str,
         containers.update(await running_containers(client))
         return {item.metadata.name for item in items} == names == set(containers)
 
-    await eventually(are_running)
+    await wait_for(are_running, f"exactly the pods {sorted(names)} exist and run")
     return containers
 
 
@@ -58,10 +68,10 @@ async def wait_until_registered(client: Client) -> None:
     async def is_registered() -> bool:
         return NODE in [node.metadata.name for node in (await client.for_kind(Node).list()).items]
 
-    await eventually(is_registered)
+    await wait_for(is_registered, "the node is registered")
 
 
-async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> None:
+async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, rounds: int) -> None:
     """Kill the kubelet in each round as soon as a random number of pods runs: at once, while others start, or when all
     run."""
     client, dice = cluster.client, random.Random(8)
@@ -75,7 +85,7 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
 
     kubelet.start()
     await wait_until_registered(client)
-    for number in range(count):
+    for number in range(rounds):
         for name in [f"p{number}-{index}" for index in range(PODS_PER_ROUND)]:
             await client.for_kind(Pod).create(pod(name))
             alive.add(name)
@@ -85,7 +95,8 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
             )
             alive.discard(name)
             known.pop(name, None)
-        await eventually(partial(are_running, dice.randint(len(known), len(alive))))
+        count = dice.randint(len(known), len(alive))
+        await wait_for(partial(are_running, count), f"{count} of the pods {sorted(alive)} run")
         await asyncio.to_thread(kubelet.kill, signal.SIGKILL)
         kubelet.start()
     containers = await wait_for_pods(client, alive)
@@ -107,7 +118,9 @@ def leftovers(directory: Path) -> list[str]:
 def run_kill_rounds(directory: Path, count: int) -> None:
     with Cluster(components=("apiserver", "controllers")) as cluster, kubelet_process(cluster, directory) as kubelet:
         cluster.run(run_rounds(cluster, kubelet, count), timeout_s=_ROUNDS_S)
-        wait_until(lambda: not leftovers(directory), poll_s=0.1, describe=lambda: leftovers(directory))
+        wait_until(
+            lambda: not leftovers(directory), timeout_s=_WAIT_S, poll_s=0.1, describe=lambda: leftovers(directory)
+        )
 
 
 def test_containers_survive_kills_of_the_kubelet_and_deleted_pods_leave_nothing(tmp_path: Path) -> None:
