@@ -80,6 +80,8 @@ GUESTBOOK_SUITE = GoProgram(
 """The envtest suite of a project in the layout of kubebuilder."""
 COREDNS = GoProgram(name="coredns", source=HERE / "coredns", build=("build",))
 """CoreDNS with the plugins that the configuration of a cluster names."""
+COLLECTOR = GoProgram(name="collector", source=HERE / "opentelemetry", build=("build",))
+"""An OpenTelemetry collector with the receivers that read a cluster."""
 AGNHOST = GoProgram(
     name=programs.AGNHOST.name, source=programs.LATEST.modules, build=("build",), package=programs.AGNHOST.package
 )
