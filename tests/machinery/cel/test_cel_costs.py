@@ -50,7 +50,7 @@ VALUES: dict[str, Any] = {
         ("self.n > 1 ? 1 : self.n + self.n", 3, (3, 8)),
         ("self.name == 'abc'", 3, (3, 3)),
         ("self.name < self.text", 6, (5, 6)),
-        ("self.name.startsWith('ab')", 4, (3, 3)),
+        ("self.name.startsWith('ab')", 3, (3, 3)),
         ("self.name.contains('ab')", 4, (2, 4)),
         ("self.name + self.text", 8, (4, 1844674407370955264 + 4)),
         ("self.name.matches('[a-z]+')", 6, (4, 8)),

@@ -1,6 +1,7 @@
 """Rules are answered as the real implementation answers them: types, estimated and actual costs, and the causes with
 which definitions are refused. The answers are recorded (`rule_vectors`); `make operators` asks again."""
 
+import copy
 import os
 import re
 from collections.abc import Iterator
@@ -103,12 +104,15 @@ def oracle() -> Iterator[Oracle]:
 
 
 def test_recorded_answers_are_those_of_the_oracle(oracle: Oracle) -> None:
-    responses, recorded = ask(oracle), dict(RECORDED)
+    responses, recorded = ask(oracle), copy.deepcopy(RECORDED)
     for name, causes in responses.pop("causes").items():
         assert _normalize(causes) == _normalize(recorded["causes"][name]), (
             f"{RESPONSES_FILE.name} is out of date: {name}"
         )
     del recorded["causes"]
+    for rule in DEVIATING_COSTS:  # some depend on the order of a map, which is random in Go
+        for rules in (responses["rules"], recorded["rules"]):
+            rules[rule] = _outcomes(rules[rule])
     assert _without_numbers(str(responses)) == _without_numbers(str(recorded)), f"{RESPONSES_FILE.name} is out of date"
 
 

@@ -218,8 +218,8 @@ def _estimate_contains(_: CostEstimator, operands: Sequence[Operand]) -> CallEst
     return CallEstimate(text.times(part))
 
 
-def _target_length(text: Any, _: Any) -> int:
-    return _tenth(len(text))
+def _part_cost(_: Any, part: Any) -> int:
+    return _tenth(len(part))
 
 
 LIBRARY = Library(
@@ -281,14 +281,14 @@ LIBRARY = Library(
             )
         ],
         "startsWith": [
-            method(STRING, STRING, result=BOOL, run=str.startswith, cost=_target_length, estimate=traverse(index=1))
+            method(STRING, STRING, result=BOOL, run=str.startswith, cost=_part_cost, estimate=traverse(index=1))
         ],
         "endsWith": [
-            method(STRING, STRING, result=BOOL, run=str.endswith, cost=_target_length, estimate=traverse(index=1))
+            method(STRING, STRING, result=BOOL, run=str.endswith, cost=_part_cost, estimate=traverse(index=1))
         ],
         "matches": [
             method(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=match_pattern),
-            function(STRING, STRING, result=BOOL, run=matches, is_metered=True),
+            function(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=match_pattern),
         ],
         "type": [function(A, result=type_of(A), run=lambda value: TypeValue(type_name(value)))],
         "dyn": [function(A, result=DYN, run=lambda value: value)],
