@@ -9,6 +9,7 @@ exceed the memory budget of the server and it has not read for the longest time.
 from __future__ import annotations
 
 import asyncio
+import struct
 import zlib
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +32,10 @@ from sampan.storage.cacher.errors import CacheError, TooLargeVersion, TooSlow, V
 _FAREWELL_S = 5.0
 """How long writing the end of a stream may take."""
 _GZIP_LEVEL = 1
-_GZIP = 16 + zlib.MAX_WBITS
+_GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+"""The head of a gzip stream without a name, a time and a system."""
+_LAST_BLOCK = b"\x03\x00"
+"""An empty deflate block that ends its stream."""
 _JOINED_BYTES = 4096
 """Frames smaller than this on average are joined: a write costs more than copying so many bytes."""
 
@@ -91,9 +95,8 @@ class WatchServer:
         if is_stalled and isinstance(error, TooSlow):
             request.abort()  # the client does not read, so the end of the stream could not be sent
         else:
-            await _end(
-                request, response, frames.error(watch_error(error, call).status) if sends_error_event(error) else b""
-            )
+            last = frames.error(watch_error(error, call).status) if sends_error_event(error) else b""
+            await _end(request, response, last + frames.end())
 
     async def serve_websocket(
         self, request: HttpRequest, call: Call, watch: WatchResponse, frames: WatchFrames
@@ -267,47 +270,67 @@ class _WatchStream:
 
 
 class CompressedWatchFrames(WatchFrames):
-    """Encodes the events of a watch as members of a gzip stream, which end with each write, so that the client can
-    decompress at once what it has received. The member of a single event is shared with other watches; events that are
-    ready together, such as the initial ones, are compressed together."""
+    """Encodes the events of a watch as one gzip stream, of which each write has complete blocks, so that the client can
+    decompress at once what it has received. The blocks of a single event refer to nothing before them and are shared
+    with other watches; events that are ready together, such as the initial ones, are compressed together.
+
+    A gzip member for each write would not do: Go returns the end of a member only when it has the head of the next one.
+    """
 
     def __init__(self, frames: WatchFrames, *, is_chunked: bool) -> None:
         super().__init__(media=frames.media, first=frames.first, remainder=frames.remainder)
-        members = frames.wrap_frames(GzipEncoder)
-        self._members = members.wrap_frames(ChunkEncoder) if is_chunked else members
+        self._blocks = frames.wrap_frames(DeflateEncoder)
         self._is_chunked = is_chunked
+        self._head = _GZIP_HEAD
+        """The head of the stream until it has been written."""
+        self._checksum = self._size = 0
+        """Of what has been compressed."""
 
     def encode(self, events: Sequence[CacheEvent]) -> list[bytes]:
+        plain = b"".join(super().encode(events))
         if len(events) == 1:
-            self.skip_first()
-            return self._members.encode(events)
-        self._members.skip_first()
-        member = _gzip_member(b"".join(super().encode(events)))
-        return [_chunk(member) if self._is_chunked else member]
+            (blocks,) = self._blocks.encode(events)
+        else:
+            self._blocks.skip_first()
+            blocks = _deflate(plain)
+        data = self._add(plain, blocks)
+        return [_chunk(data) if self._is_chunked else data]
 
     def error(self, status: dict[str, Any]) -> bytes:
-        return _gzip_member(super().error(status))
+        plain = super().error(status)
+        return self._add(plain, _deflate(plain))
+
+    def end(self) -> bytes:
+        return self._add(b"", _LAST_BLOCK) + struct.pack("<II", self._checksum, self._size & 0xFFFFFFFF)
+
+    def _add(self, plain: bytes, blocks: bytes) -> bytes:
+        """Return the next part of the stream."""
+        self._checksum, self._size = zlib.crc32(plain, self._checksum), self._size + len(plain)
+        head, self._head = self._head, b""
+        return head + blocks
 
 
-def _gzip_member(data: bytes) -> bytes:
-    return zlib.compress(data, _GZIP_LEVEL, _GZIP)
+def _deflate(data: bytes) -> bytes:
+    """Return deflate blocks that another may follow."""
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
 
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class GzipEncoder:
-    """Wraps frames as gzip members."""
+class DeflateEncoder:
+    """Wraps frames as blocks of a deflate stream."""
 
     __slots__ = ("_inner", "key")
 
     def __init__(self, inner: FrameEncoder) -> None:
         self._inner = inner
-        self.key: Hashable = ("gzip", inner.key)
+        self.key: Hashable = ("deflate", inner.key)
 
     def frame(self, type: str, item: CacheItem) -> bytes:
-        return _gzip_member(self._inner.frame(type, item))
+        return _deflate(self._inner.frame(type, item))
 
 
 class ChunkEncoder:

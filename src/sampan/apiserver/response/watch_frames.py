@@ -64,6 +64,10 @@ class WatchFrames:
         """Return the ERROR event that terminates a watch."""
         return _frame(self.media, "ERROR", json_codec.encode(status))
 
+    def end(self) -> bytes:
+        """Return what follows the last event."""
+        return b""
+
 
 class EventEncoder:
     """Encodes events in one form: `to_json` returns the JSON of the object, `key` identifies the form."""
