@@ -39,6 +39,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "KubeletInUserNamespace": "sampan.kubelet.agent.services",
     "ManifestBasedAdmissionControlConfig": "sampan.apiserver.registry.admission_configs.reserved_names",
     "MaxUnavailableStatefulSet": "sampan.controllers.workloads.statefulset.controller",
+    "MutatingAdmissionPolicy": "sampan.apiserver.admission.plugins",
     "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
     "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",
     "PodCertificateRequest": "sampan.kubelet.volumes.plugins.pod_certificates",

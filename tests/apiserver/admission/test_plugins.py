@@ -89,3 +89,10 @@ def test_invalid_configuration_files_are_rejected(tmp_path: Path, text: str | No
         file.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         read_configurations(file)
+
+
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_mutating_policies_need_their_gate(is_enabled: bool) -> None:
+    gates = FeatureGates({"MutatingAdmissionPolicy": is_enabled}, level=37)
+    plugins = [row.plugin.name for row in default_plugins(feature_gates=gates)]
+    assert ("MutatingAdmissionPolicy" in plugins) == is_enabled

@@ -79,6 +79,8 @@ class PluginRow:
     """Makes the plugin from its configuration; None if it accepts none."""
     is_default: bool
     """Whether the plugin is enabled unless it is disabled explicitly."""
+    gate: str = ""
+    """The feature gate without which the plugin does nothing."""
 
 
 def _row(
@@ -101,7 +103,9 @@ class _MeasuredPlugin(Protocol[P_co]):
     def __call__(self, *, metrics: AdmissionMetrics, manifests: StaticManifests | None) -> P_co: ...
 
 
-def _policy_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P], kind: str) -> PluginRow:
+def _policy_row(
+    register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P], kind: str, gate: str = ""
+) -> PluginRow:
     def make_with(manifests: StaticManifests | None, context: PluginContext) -> RegisteredPlugin:
         plugin = register(make(metrics=context.metrics, manifests=manifests))
         return replace(plugin, manifests=manifests)
@@ -111,7 +115,9 @@ def _policy_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin
         form, kinds = f"{kind}Configuration", (kind, f"{kind}Binding")
         return make_with(static_manifests(config, form, kinds, is_enabled=enabled), context)
 
-    return PluginRow(make=lambda context: make_with(None, context), make_configured=make_configured, is_default=True)
+    return PluginRow(
+        make=lambda context: make_with(None, context), make_configured=make_configured, is_default=True, gate=gate
+    )
 
 
 class _WebhookPlugin(Protocol[P_co]):
@@ -186,7 +192,9 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "PodTopologyLabels": _row(register_mutating, PodTopologyLabels),
     "NodeDeclaredFeatureValidator": _row(register_validating, NodeDeclaredFeatureValidator),
     "PodResizeValidator": _row(register_validating, PodResizeValidator),
-    "MutatingAdmissionPolicy": _policy_row(register_mutating, MutatingAdmissionPolicyPlugin, "MutatingAdmissionPolicy"),
+    "MutatingAdmissionPolicy": _policy_row(
+        register_mutating, MutatingAdmissionPolicyPlugin, "MutatingAdmissionPolicy", "MutatingAdmissionPolicy"
+    ),
     "MutatingAdmissionWebhook": _webhook_row(
         register_mutating, MutatingAdmissionWebhook, "MutatingWebhookConfiguration"
     ),
@@ -233,7 +241,11 @@ def default_plugins(
     )
     check_names((*enabled, *disabled, *settings))
     names = [name for name, row in PLUGINS.items() if (row.is_default or name in enabled) and name not in disabled]
-    return [_make(name, settings.get(name), context) for name in names]
+    return [_make(name, settings.get(name), context) for name in names if _has_feature(PLUGINS[name], context)]
+
+
+def _has_feature(row: PluginRow, context: PluginContext) -> bool:
+    return not row.gate or context.feature_gates.is_enabled(row.gate)
 
 
 def _make(name: str, configuration: Mapping[str, Any] | None, context: PluginContext) -> RegisteredPlugin:
