@@ -15,7 +15,7 @@ from sampan.api.values.quantity import Quantity
 from sampan.cli.kubectl import open_session
 from sampan.kubectl.client.session import Session
 from sampan.kubectl.command_line.global_options import connection_options
-from sampan.kubectl.commands.top.metrics import PATH, RESOURCES, check_available, usage_of
+from sampan.kubectl.commands.top.metrics import RESOURCES, find_path, usage_of
 from sampan.kubectl.errors import ServerError
 from sampan.kubectl.printers.objects import as_json
 from sampan.machinery.cli_errors import CliError
@@ -77,8 +77,8 @@ def command(kind: str, selector: str, sort_by: str, once: bool, interval: float,
     """
     is_scoped = bool(options.get("namespace"))
     session = open_session(options)
-    check_available(session)
-    source = UsageSource(session, session.namespace if is_scoped else "", selector)
+    path = find_path(session)
+    source = UsageSource(session, path, session.namespace if is_scoped else "", selector)
     if output == "json":
         click.echo(as_json(_value(kind, source)))
         return
@@ -116,8 +116,9 @@ def fit_lines(lines: Sequence[str], height: int) -> list[str]:
 
 
 class UsageSource:
-    def __init__(self, session: Session, namespace: str, selector: str) -> None:
-        self._session, self._selector = session, selector
+    def __init__(self, session: Session, path: str, namespace: str, selector: str) -> None:
+        """`path` is that of the Metrics API."""
+        self._session, self._path, self._selector = session, path, selector
         self._scope = f"/namespaces/{namespace}" if namespace else ""
 
     def nodes(self) -> list[NodeUsage]:
@@ -126,13 +127,13 @@ class UsageSource:
         for pod in pods:
             name = pod.get("spec", {}).get("nodeName", "")
             counts[name] = counts.get(name, 0) + 1
-        usage = self._usage(f"{PATH}/nodes", {})
+        usage = self._usage(f"{self._path}/nodes", {})
         nodes = self._session.get("/api/v1/nodes")["items"] or []
         return [_node_usage(node, usage.get(node["metadata"]["name"]), counts) for node in nodes]
 
     def pods(self) -> list[PodUsage]:
         query = {"labelSelector": self._selector} if self._selector else {}
-        usage = self._usage(f"{PATH}{self._scope}/pods", query)
+        usage = self._usage(f"{self._path}{self._scope}/pods", query)
         pods = self._session.get(f"/api/v1{self._scope}/pods", query)["items"] or []
         return [_pod_usage(pod, usage.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")) for pod in pods]
 

@@ -62,7 +62,7 @@ def find_kubectl() -> RealKubectl:
         pytest.skip("there is no kubectl here: `make operators` builds one")
     version = version_of(program)
     if not version_differences.OLDEST <= version <= version_differences.SAME:
-        pytest.skip(f"{program} is {version[0]}.{version[1]}, whose texts are not known: `make operators` builds v1.36")
+        pytest.skip(f"{program} is {version[0]}.{version[1]}, whose texts are not known: `make operators` builds v1.37")
     return RealKubectl(program, version)
 
 

@@ -1,4 +1,4 @@
-"""Where the output of kubectl v1.32 to v1.35 differs from v1.36, the version of `sampan kubectl`.
+"""Where the output of kubectl v1.32 to v1.36 differs from v1.37, the version of `sampan kubectl`.
 
 The comparison runs with the kubectl of the machine. With an older version, texts that differ are made equal on both
 sides, and lines whose output differs in more than that are run but not compared.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-SAME = (1, 36)
+SAME = (1, 37)
 """The version whose output is compared exactly."""
 OLDEST = (1, 32)
 """The oldest version whose differences are listed here."""

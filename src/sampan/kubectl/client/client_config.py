@@ -118,6 +118,7 @@ def _complete(access: Access, options: GlobalOptions, user: str) -> None:
         raise KubectlError("tls: failed to find any PEM data in certificate input")
     if access.token_file is not None and not access.token_file.exists():
         raise KubectlError(f"open {access.token_file}: no such file or directory")
+    access.proxy_url = options.proxy_url or access.proxy_url
     access.impersonation = _impersonation(options, user) or access.impersonation
 
 

@@ -67,7 +67,9 @@ class ResourceTypes:
             self.discover()
             return self.find_by_name(word)
         if resource is None:
-            raise KubectlError(f'the server doesn\'t have a resource type "{word.partition(".")[0]}"')
+            name, _, group = word.partition(".")
+            suffix = f' in group "{group}"' if group else ""
+            raise KubectlError(f'the server doesn\'t have a resource type "{name}"{suffix}')
         return resource
 
     def find_by_kind(self, api_version: str, kind: str) -> ResourceType:

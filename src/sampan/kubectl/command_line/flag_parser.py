@@ -49,11 +49,12 @@ class FileLevelsType(click.ParamType[Any]):
 
 
 class DeprecatedOption(click.Option):
-    """An option that is accepted with a message, and that the help does not show."""
+    """An option that is accepted with a message, and that the help does not show. Its short name may be deprecated with
+    the same message."""
 
-    def __init__(self, *args: Any, message: str, **attributes: Any) -> None:
+    def __init__(self, *args: Any, message: str, has_deprecated_shorthand: bool = False, **attributes: Any) -> None:
         super().__init__(*args, **(attributes | {"hidden": True}))
-        self.message = message
+        self.message, self.has_deprecated_shorthand = message, has_deprecated_shorthand
 
 
 STRING_SLICE = StringSlice()
@@ -70,6 +71,11 @@ class ParsedFlags:
     """The number of words before `--`, or -1 without one."""
     has_help: bool = False
     deprecations: list[str] = field(default_factory=list)
+
+    def add_deprecation(self, name: str, message: str) -> None:
+        line = f"Flag {name} has been deprecated, {message}"
+        if line not in self.deprecations:
+            self.deprecations.append(line)
 
 
 class FlagSet:
@@ -183,6 +189,8 @@ class FlagSet:
                     raise FlagError(f"unknown shorthand flag: {letter!r} in -{letters}")
                 parsed.has_help = True
                 return
+            if isinstance(option, DeprecatedOption) and option.has_deprecated_shorthand:
+                parsed.add_deprecation(f"shorthand -{letter}", option.message)
             if tail.startswith("="):
                 _set(option, tail[1:], parsed)
                 return
@@ -212,9 +220,7 @@ def _implied_text(option: click.Option) -> str:
 def _set(option: click.Option, text: str, parsed: ParsedFlags) -> None:
     name = str(option.name)
     if isinstance(option, DeprecatedOption) and option.message:
-        line = f"Flag --{_long_name(option)} has been deprecated, {option.message}"
-        if line not in parsed.deprecations:
-            parsed.deprecations.append(line)
+        parsed.add_deprecation(f"--{_long_name(option)}", option.message)
     try:
         if option.multiple:
             values = split_at_commas(text) if isinstance(option.type, StringSlice) else (text,)

@@ -78,6 +78,7 @@ class GlobalOptions(ConnectionOptions):
     profile_output: str = string_flag(
         "--profile-output", default="profile.pprof", metavar="FILE", help="Accepted; there is no profile."
     )
+    proxy_url: str = string_flag("--proxy-url", metavar="URL", help="Proxy for requests to the API server.")
     request_timeout: str = string_flag(
         "--request-timeout",
         default="0",

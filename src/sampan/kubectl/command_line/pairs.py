@@ -45,7 +45,7 @@ def parse_amounts(text: str) -> dict[str, str]:
     amounts: dict[str, str] = {}
     for statement in text.split(","):
         if statement.count("=") != 1:
-            raise KubectlError(f"Invalid argument syntax {statement}, expected <resource>=<value>")
+            raise KubectlError(f"invalid argument syntax {statement}, expected <resource>=<value>")
         resource, _, amount = statement.partition("=")
         try:
             amounts[resource] = quantity.canonical(amount)

@@ -37,6 +37,8 @@ def command(factory: Factory, options: AnnotateOptions) -> None:
     printer = ResultPrinter(options.output, dry_run)
     resources, pairs = split_pairs(options.words, "annotation")
     added, removed = parse_pairs(pairs, "annotation", allows_removal=True)
+    if options.lists and options.output:
+        raise KubectlError("--list and --output may not be specified together")
     check_selection(resources, options, dry_run, example="rsrc")
     _check_change(added, removed, options)
     errors = ErrorAggregate()

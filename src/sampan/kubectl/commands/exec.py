@@ -52,9 +52,9 @@ def command(factory: Factory, options: ExecOptions) -> None:
 
     dash = options.words_before_dash
     target = options.words[0] if options.words and dash != 0 else ""
-    if dash < 0 and (len(options.words) > 1 or (options.words and options.filenames)):
+    if dash not in (0, 1) and (len(options.words) > 1 or (options.words and options.filenames)):
         raise UsageError("exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead")
-    command_words = options.words[dash:] if dash >= 0 else ()
+    command_words = options.words[dash:] if dash in (0, 1) else ()
     if not target and not options.filenames:
         raise KubectlError("pod, type/name or --filename must be specified")
     if not command_words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -89,7 +90,8 @@ def run_plugin(args: Sequence[str], *, min_words: int = 1) -> None:
     for count in range(len(words), min_words - 1, -1):
         path = shutil.which(f"kubectl-{'-'.join(words[:count])}")
         if path is not None:
-            os.execv(path, [path, *args[count:]])
+            environment = {**os.environ, "KUBECTL_PATH": os.path.abspath(shutil.which(sys.argv[0]) or sys.argv[0])}
+            os.execve(path, [path, *args[count:]], environment)
 
 
 command.add_command(list_plugins)

@@ -92,8 +92,8 @@ def _state(title: str, state: Value) -> Lines:
 def probe_text(probe: Value) -> str:
     numbers = (
         f"delay={probe.get('initialDelaySeconds', 0)}s timeout={probe.get('timeoutSeconds', 0)}s "
-        f"period={probe.get('periodSeconds', 0)}s #success={probe.get('successThreshold', 0)} "
-        f"#failure={probe.get('failureThreshold', 0)}"
+        f"period={probe.get('periodSeconds', 0)}s "
+        f"successThreshold={probe.get('successThreshold', 0)} failureThreshold={probe.get('failureThreshold', 0)}"
     )
     if "exec" in probe:
         return f"exec [{' '.join(items(probe, 'exec', 'command'))}] {numbers}"

@@ -132,6 +132,10 @@ def describe_stateful_set(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
     strategy = part(spec, "updateStrategy")
     yield from heading(obj, _creation_time(obj), f"Selector:\t{selector_text(spec.get('selector'))}")
+    if spec.get("serviceName"):
+        yield f"Service Name:\t{spec['serviceName']}"
+    if spec.get("podManagementPolicy"):
+        yield f"Pod Management Policy:\t{spec['podManagementPolicy']}"
     yield f"Replicas:\t{spec.get('replicas', 0)} desired | {status.get('replicas', 0)} total"
     yield f"Update Strategy:\t{strategy.get('type', '')}"
     rolling = part(strategy, "rollingUpdate")
@@ -139,6 +143,10 @@ def describe_stateful_set(obj: Value, view: ClusterView) -> Lines:
         yield f"  Partition:\t{rolling['partition']}"
         if rolling.get("maxUnavailable") is not None:
             yield f"  MaxUnavailable:\t{rolling['maxUnavailable']}"
+    if (retention := spec.get("persistentVolumeClaimRetentionPolicy")) is not None:
+        yield "Persistent Volume Claim Retention Policy:"
+        yield f"  WhenDeleted:\t{retention.get('whenDeleted', '')}"
+        yield f"  WhenScaled:\t{retention.get('whenScaled', '')}"
     yield f"Pods Status:\t{view.phases(obj, selector_text(spec.get('selector')))}"
     yield from pod_template(spec.get("template"))
     yield from _claim_templates(items(spec, "volumeClaimTemplates"))

@@ -47,6 +47,13 @@ AREA = Area(
     },
     lines=(
         "explain pods",
+        "explain pods -R --max-depth=1",
+        "explain deployment --recursive --max-depth=2",
+        "explain pods.spec -R --max-depth=3",
+        "explain pods -R --max-depth=2 -o plaintext-openapiv2",
+        "explain pods --max-depth=2",
+        "explain pods --max-depth=-1",
+        "explain pods -R --max-depth=-1",
         "explain pod.spec",
         "explain pod.spec.containers",
         "explain pod.spec.containers.ports.protocol",

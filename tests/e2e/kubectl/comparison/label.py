@@ -39,6 +39,7 @@ AREA = Area(
         "annotate cm a x=1 x-",
         "annotate cm --all k=v",
         Line("annotate cm a --list", unordered="\n"),
+        "annotate cm a --list -o yaml",
         "annotate cm a q=r --dry-run=server",
         "annotate cm a q=s -o yaml --overwrite",
         "annotate -f cm.yaml a=b",

@@ -56,6 +56,7 @@ AREA = Area(
         "wait --for=condition=Ready pod/bare --timeout=60s",
         "drain node-0 --pod-selector=owner={ns} --dry-run=client",
         "drain node-0 --pod-selector=owner={ns} --force --dry-run=server",
+        "drain node-0 --pod-selector=owner={ns} --force --dry-run=server --disable-eviction",
         "drain -l nosuch=x",
         "drain node-0 -l a=b",
         "drain nosuch --ignore-daemonsets --delete-emptydir-data --skip-wait-for-delete-timeout=5 --chunk-size=1",

@@ -28,5 +28,12 @@ AREA = Area(
         "run c --image=nginx --expose --port=80 --dry-run=client -o yaml",
         "run c --image=nginx -i --dry-run=client",
         "run c --image=nginx --port=x",
+        "run c --image=nginx --port=x --expose",
+        "run c --image=nginx --pod-running-timeout=0s",
+        "run c --image=nginx --labels=x",
+        "run c --image=nginx --dry-run=client -f x.yaml",
+        "run c --image=nginx --dry-run=client --filename=x.yaml",
+        "run c --image=nginx --expose --port=80 --dry-run=client -o json",
+        "run e --image=nginx --expose --port=80",
     ],
 )

@@ -51,6 +51,7 @@ AREA = Area(
         "exec",
         "exec two",
         "exec two ls",
+        "exec two ls -- pwd",
         "exec nosuch -- ls",
         "exec two -c nosuch -- ls",
         "exec cm/settings -- ls",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -119,11 +120,21 @@ def _write(directory: str, name: str, data: bytes) -> None:
         return
     path = Path(directory) / name
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_private_directory(path.parent)
     except OSError as error:
         files = (parent for parent in path.parents if os.path.exists(parent) and not os.path.isdir(parent))
         raise KubectlError(f"mkdir {next(files, error.filename)}: {(error.strerror or '').lower()}") from None
     try:
-        path.write_bytes(data)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
     except OSError as error:
         raise KubectlError(f"open {path}: {(error.strerror or '').lower()}") from None
+
+
+def _make_private_directory(path: Path) -> None:
+    """Create a directory and its parents for the owner only: a dump may have secrets, such as those in logs."""
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    if not path.is_dir():
+        _make_private_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)

@@ -268,7 +268,8 @@ class NodeDrainer:
             except ServerError as error:
                 if not error.is_not_found:
                     raise
-        self._wait(self._session, list(pods), deadline, verb="deleted")
+        if self._dry_run != "server":
+            self._wait(self._session, list(pods), deadline, verb="deleted")
 
     def _wait(self, session: Session, pods: list[Pod], deadline: float, *, verb: str) -> None:
         """Wait until each pod is gone or another pod has taken its name, and report it."""

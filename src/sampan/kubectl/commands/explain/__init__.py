@@ -7,6 +7,7 @@ documents, is imported late.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ import click
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.client.resource_type import ResourceType
 from sampan.kubectl.command import KubectlCommand
-from sampan.kubectl.command_line.flags import arguments, bool_flag, string_flag
+from sampan.kubectl.command_line.flags import arguments, bool_flag, int_flag, string_flag
 from sampan.kubectl.errors import KubectlError, PlainError
 
 _PLAINTEXT, _PLAINTEXT_V2 = "plaintext", "plaintext-openapiv2"
@@ -25,7 +26,10 @@ _PLAINTEXT, _PLAINTEXT_V2 = "plaintext", "plaintext-openapiv2"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions:
     words: tuple[str, ...] = arguments()
-    recursive: bool = bool_flag("--recursive", help="List the fields of fields, without descriptions.")
+    recursive: bool = bool_flag("-R", "--recursive", help="List the fields of fields, without descriptions.")
+    max_depth: int = int_flag(
+        "--max-depth", default=0, metavar="N", help="Number of levels that --recursive lists; 0 for all."
+    )
     api_version: str = string_flag(
         "--api-version", metavar="VERSION", help="API version of the type, for example apps/v1."
     )
@@ -44,16 +48,21 @@ def command(factory: Factory, options: ExplainOptions) -> None:
         )
     if len(options.words) > 1:
         raise KubectlError("We accept only this format: explain RESOURCE")
+    if options.max_depth > 0 and not options.recursive:
+        raise KubectlError("--max-depth requires --recursive")
+    if options.max_depth < 0:
+        raise KubectlError("--max-depth must be non-negative")
+    max_depth = (options.max_depth or sys.maxsize) if options.recursive else 0
     kind, path = _kind_and_path(factory, options.words[0], has_version=bool(options.api_version))
     group, version = kind.group, kind.version
     if options.api_version:
         group, _, version = options.api_version.rpartition("/")
     if options.output == _PLAINTEXT_V2:
-        click.echo(_explain_v2(factory, kind, group, version, path, options.recursive), nl=False)
+        click.echo(_explain_v2(factory, kind, group, version, path, max_depth), nl=False)
         return
     if options.output != _PLAINTEXT:
         raise KubectlError(f"unrecognized format: {options.output}")
-    click.echo(_explain(factory, kind, group, version, path, options.recursive), nl=False)
+    click.echo(_explain(factory, kind, group, version, path, max_depth), nl=False)
 
 
 def _kind_and_path(factory: Factory, word: str, *, has_version: bool) -> tuple[ResourceType, list[str]]:
@@ -70,9 +79,7 @@ def _kind_and_path(factory: Factory, word: str, *, has_version: bool) -> tuple[R
     return kind, [field for field in field_path.split(".") if field]
 
 
-def _explain(
-    factory: Factory, kind: ResourceType, group: str, version: str, path: list[str], is_recursive: bool
-) -> str:
+def _explain(factory: Factory, kind: ResourceType, group: str, version: str, path: list[str], max_depth: int) -> str:
     location = f"apis/{group}/{version}" if group else f"api/{version}"
     entry = (factory.session.get("/openapi/v3").get("paths") or {}).get(location)
     resource = f"{group}/{version}, Resource={kind.plural}"
@@ -90,16 +97,14 @@ def _explain(
         raise PlainError(f"error: GVK {dict(identity)} not found in OpenAPI schema")
     title = f"GROUP:      {identity['group']}\n" if identity.get("group") else ""
     title += f"KIND:       {identity['kind']}\nVERSION:    {identity['version']}\n\n"
-    body = text.render(schema, path, is_recursive=is_recursive)
+    body = text.render(schema, path, max_depth=max_depth)
     if not body:
         click.echo(title, nl=False)
         raise PlainError(f'error: field "{path[-1]}" does not exist')
     return f"{title}{body}\n"
 
 
-def _explain_v2(
-    factory: Factory, kind: ResourceType, group: str, version: str, path: list[str], is_recursive: bool
-) -> str:
+def _explain_v2(factory: Factory, kind: ResourceType, group: str, version: str, path: list[str], max_depth: int) -> str:
     from sampan.kubectl.commands.explain.schema_text_v2 import SchemaTextV2
 
     document = factory.session.get("/openapi/v2")
@@ -108,7 +113,7 @@ def _explain_v2(
     if model is None:
         separator = f"{group}/{version}" if group else f"/{version}"
         raise KubectlError(f'couldn\'t find resource for "{separator}, Kind={kind.kind}"')
-    return text.render(model, path, group=group, version=version, kind=kind.kind, is_recursive=is_recursive)
+    return text.render(model, path, group=group, version=version, kind=kind.kind, max_depth=max_depth)
 
 
 Schema = Mapping[str, Any]
@@ -145,15 +150,13 @@ class SchemaText:
                 return dict(schemas[name])
         return None
 
-    def render(
-        self, schema: Schema, path: list[str], *, is_recursive: bool, history: frozenset[str] = frozenset()
-    ) -> str:
+    def render(self, schema: Schema, path: list[str], *, max_depth: int, history: frozenset[str] = frozenset()) -> str:
         """Return the text for the field at a path; empty if there is no such field."""
         reference = str(schema.get("$ref") or "")
         resolved = self._resolve(schema)
         references = history | {reference}
         if not path:
-            return self._explanation(resolved, is_recursive=is_recursive)
+            return self._explanation(resolved, max_depth=max_depth)
         if reference and reference in history:
             return ""
         properties = resolved.get("properties") or {}
@@ -162,13 +165,13 @@ class SchemaText:
             title = ""
             if len(path) == 1:
                 title = f"FIELD: {path[0]} <{self._type(field)}>\n{_long_enum(field)}\n\n"
-            return title + self.render(field, path[1:], is_recursive=is_recursive)
+            return title + self.render(field, path[1:], max_depth=max_depth)
         if resolved.get("items"):
-            return self.render(resolved["items"], path, is_recursive=is_recursive, history=references)
+            return self.render(resolved["items"], path, max_depth=max_depth, history=references)
         if isinstance(resolved.get("additionalProperties"), Mapping) and resolved["additionalProperties"]:
-            return self.render(resolved["additionalProperties"], path, is_recursive=is_recursive, history=references)
+            return self.render(resolved["additionalProperties"], path, max_depth=max_depth, history=references)
         for alternative in resolved.get("allOf") or ():
-            if text := self.render(alternative, path, is_recursive=is_recursive, history=references):
+            if text := self.render(alternative, path, max_depth=max_depth, history=references):
                 return text
         return ""
 
@@ -181,12 +184,12 @@ class SchemaText:
             value = value.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(value, Mapping) else None
         return value if isinstance(value, Mapping) and value else schema
 
-    def _explanation(self, schema: Schema, *, is_recursive: bool) -> str:
+    def _explanation(self, schema: Schema, *, max_depth: int) -> str:
         description = self._description(schema) or "<empty>"
         text = "DESCRIPTION:\n" + _indent(wrap_words(description, 76), 4) + "\n"
         if docs := _external_docs(schema, 0):
             text += "\n" + docs
-        fields = "".join(self._fields(schema, 1, is_recursive, frozenset()))
+        fields = "".join(self._fields(schema, 1, max_depth, frozenset()))
         return f"{text}FIELDS:\n{fields}" if fields else text
 
     def _description(self, schema: Schema) -> str:
@@ -199,22 +202,22 @@ class SchemaText:
             parts.append(self._description(schema["additionalProperties"]))
         return "".join(parts)
 
-    def _fields(self, schema: Schema, level: int, is_recursive: bool, history: frozenset[str]) -> Iterator[str]:
+    def _fields(self, schema: Schema, level: int, max_depth: int, history: frozenset[str]) -> Iterator[str]:
         reference = str(schema.get("$ref") or "")
         if reference and reference in history:
             return
         references, resolved = history | {reference}, self._resolve(schema)
         properties = resolved.get("properties") or {}
         for name in sorted(properties):
-            yield self._field(resolved, name, level, is_short=is_recursive)
-            if is_recursive:
-                yield from self._fields(properties[name], level + 1, is_recursive, references)
+            yield self._field(resolved, name, level, is_short=max_depth > 0)
+            if level < max_depth:
+                yield from self._fields(properties[name], level + 1, max_depth, references)
         for alternative in resolved.get("allOf") or ():
-            yield from self._fields(alternative, level, is_recursive, references)
+            yield from self._fields(alternative, level, max_depth, references)
         if resolved.get("items"):
-            yield from self._fields(resolved["items"], level, is_recursive, references)
+            yield from self._fields(resolved["items"], level, max_depth, references)
         if isinstance(resolved.get("additionalProperties"), Mapping) and resolved["additionalProperties"]:
-            yield from self._fields(resolved["additionalProperties"], level, is_recursive, references)
+            yield from self._fields(resolved["additionalProperties"], level, max_depth, references)
 
     def _field(self, schema: Schema, name: str, level: int, *, is_short: bool) -> str:
         field, amount = schema["properties"][name], level * 2

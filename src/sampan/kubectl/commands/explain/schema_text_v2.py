@@ -27,7 +27,7 @@ class SchemaTextV2:
                 return model
         return None
 
-    def render(self, model: Schema, path: list[str], *, group: str, version: str, kind: str, is_recursive: bool) -> str:
+    def render(self, model: Schema, path: list[str], *, group: str, version: str, kind: str, max_depth: int) -> str:
         """Return the text for the field at a path. Raise KubectlError if there is no such field."""
         schema = self._lookup(model, path)
         api_version = f"{group}/{version}" if group else version
@@ -39,7 +39,7 @@ class SchemaTextV2:
         if _form(leaf) != "kind":
             return f"{head}DESCRIPTION:\n{lines}\n"
         title = f"RESOURCE: {path[-1]} <{type_name}>\n\n" if path else ""
-        fields = self._nested_fields(leaf, 3, frozenset()) if is_recursive else self._fields(leaf)
+        fields = self._nested_fields(leaf, 1, max_depth, frozenset()) if max_depth else self._fields(leaf)
         return f"{head}{title}DESCRIPTION:\n{lines}\n\nFIELDS:\n" + "".join(f"{line}\n" for line in fields)
 
     def _resolve(self, schema: Schema) -> Schema:
@@ -104,20 +104,21 @@ class SchemaTextV2:
             yield from _wrap_description(str(field.get("description") or ""), 5)
             yield ""
 
-    def _nested_fields(self, schema: Schema, indent: int, history: frozenset[str]) -> Iterator[str]:
+    def _nested_fields(self, schema: Schema, level: int, max_depth: int, history: frozenset[str]) -> Iterator[str]:
         match _form(schema):
             case "reference":
                 name = str(schema["$ref"])
                 if name not in history:
-                    yield from self._nested_fields(self._resolve(schema), indent, history | {name})
+                    yield from self._nested_fields(self._resolve(schema), level, max_depth, history | {name})
             case "array":
-                yield from self._nested_fields(schema.get("items") or {}, indent, history)
+                yield from self._nested_fields(schema.get("items") or {}, level, max_depth, history)
             case "map":
-                yield from self._nested_fields(schema.get("additionalProperties") or {}, indent, history)
+                yield from self._nested_fields(schema.get("additionalProperties") or {}, level, max_depth, history)
             case "kind":
                 for name, field in sorted(schema["properties"].items()):
-                    yield f"{' ' * indent}{name}\t<{self._type(field)}>"
-                    yield from self._nested_fields(field, indent + 3, history)
+                    yield f"{' ' * (3 * level)}{name}\t<{self._type(field)}>"
+                    if level < max_depth:
+                        yield from self._nested_fields(field, level + 1, max_depth, history)
 
 
 def _form(schema: Schema) -> str:

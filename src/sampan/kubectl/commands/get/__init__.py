@@ -53,6 +53,8 @@ def _check(options: GetOptions) -> None:
         raise UsageError(_NO_TYPE)
     if options.show_labels and options.output.format not in ("", "wide"):
         raise KubectlError(f"--show-labels option cannot be used with {options.output.format} printer")
+    if options.label_columns and options.output.format.startswith("custom-columns"):
+        raise KubectlError(f"--label-columns option cannot be used with {options.output.format} printer")
     if options.output_watch_events and not options.is_watch:
         raise KubectlError("--output-watch-events option can only be used with --watch or --watch-only")
 

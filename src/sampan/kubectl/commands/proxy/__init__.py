@@ -93,6 +93,8 @@ def command(factory: Factory, options: ProxyOptions) -> None:
         if not options.unix_socket:
             _warn("Request filter disabled, your proxy is vulnerable to XSRF attacks, please be cautious")
     else:
+        if not options.reject_paths or not options.reject_methods:
+            _warn("Request filter has been relaxed, your proxy may be vulnerable to attacks, please be cautious")
         request_filter = RequestFilter(
             accepted_paths=options.accept_paths,
             rejected_paths=options.reject_paths,

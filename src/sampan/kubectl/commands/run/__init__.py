@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import click
-
 from sampan.api import names
 from sampan.kubectl.client.factory import Factory
 from sampan.kubectl.command import KubectlCommand
@@ -19,8 +17,10 @@ from sampan.kubectl.command_line.flags import (
     bool_flag,
     changed_flags,
     duration_flag,
+    flag_group,
     string_array_flag,
     string_flag,
+    string_slice_flag,
 )
 from sampan.kubectl.command_line.pairs import parse_pairs
 from sampan.kubectl.command_line.shared_flags import (
@@ -28,12 +28,11 @@ from sampan.kubectl.command_line.shared_flags import (
     dry_run_flag,
     dry_run_strategy,
     field_manager_flag,
-    filename_flags,
     record_flag,
     save_config_flag,
 )
 from sampan.kubectl.commands.expose import parse_label_text
-from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError, UsageError
+from sampan.kubectl.errors import ErrorAggregate, KubectlError, ServerError
 from sampan.kubectl.objects.deletion import Deletion, DeletionOptions, cascade_policy, deletion_flags
 from sampan.kubectl.objects.last_applied import with_last_applied
 from sampan.kubectl.objects.object_writer import ObjectWriter, with_change_cause
@@ -50,13 +49,23 @@ _is_image = re.compile(
     re.ASCII,
 ).fullmatch
 _ATTACH_TIMEOUT_S = 60.0
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     words: tuple[str, ...] = arguments()
     deletion: DeletionOptions = deletion_flags(waits=False)
-    files: FilenameOptions = filename_flags("to use")
+    files: FilenameOptions = flag_group(FilenameOptions, omitted=("filenames",), action="to use")
+    ignored_files: tuple[str, ...] = string_slice_flag(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="File that is ignored.",
+        message="it is ignored by kubectl run and will be removed in a future release",
+        has_deprecated_shorthand=True,
+    )
     output: OutputOptions = output_flags()
     record: bool = record_flag()
     dry_run: str = dry_run_flag()
@@ -104,15 +113,14 @@ class RunOptions:
 @KubectlCommand.define("run", RunOptions)
 def command(factory: Factory, options: RunOptions) -> None:
     """Create a pod that runs an image."""
+    if not options.restart:
+        options = replace(options, restart="OnFailure" if options.is_interactive else "Always")
+    _check_values(options)
     dry_run = dry_run_strategy(options.dry_run)
     if options.is_interactive and "attach" not in options.changed_flags:
         options = replace(options, attaches=True)
     printer = ResultPrinter(options.output, dry_run)
     policy = cascade_policy(options.deletion.cascade)
-    if not options.words or options.words_before_dash == 0:
-        raise UsageError("NAME is required for run")
-    if not options.restart:
-        options = replace(options, restart="OnFailure" if options.is_interactive else "Always")
     _check_flags(options, dry_run)
     creator = _ObjectCreator(factory, options, dry_run)
     pod = creator.create(with_overrides(pod_of_flags(options.words[0], options.words[1:], options), options.overrides))
@@ -120,13 +128,11 @@ def command(factory: Factory, options: RunOptions) -> None:
     errors = ErrorAggregate()
     if options.exposes:
         with errors.collect():
-            service = creator.create(_service(options.words[0], options))
-            printer.print(service.value, "created")
-            if options.output.format == "yaml":
-                click.echo("---")
-            created.append(service)
+            created.append(creator.create(_service(options.words[0], options)))
     if not options.attaches:
-        printer.print(pod.value, "created")
+        for info in created:
+            with errors.collect():
+                printer.print(info.value, "created")
         errors.raise_any()
         return
     deletion = Deletion(session=factory.session, policy=policy, is_quiet=options.quiet)
@@ -139,27 +145,44 @@ def command(factory: Factory, options: RunOptions) -> None:
                     _delete(deletion, info)
 
 
-def _check_flags(options: RunOptions, dry_run: str) -> None:
+def _check_values(options: RunOptions) -> None:
+    """Raise KubectlError for a value that no combination of flags makes valid."""
+    parse_pairs(options.annotations, "annotations", allows_removal=False)
+    if options.labels:
+        parse_label_text(options.labels)
+    for text in options.env:
+        _variable(text)
+    if options.restart not in _RESTART_POLICIES:
+        raise KubectlError(_invalid_choice("restart policy", options.restart, _RESTART_POLICIES))
+    if options.image_pull_policy and options.image_pull_policy not in _PULL_POLICIES:
+        raise KubectlError(_invalid_choice("image pull policy", options.image_pull_policy, _PULL_POLICIES))
     if options.timeout_s <= 0:
-        raise UsageError("--pod-running-timeout must be higher than zero")
+        raise KubectlError("--pod-running-timeout must be higher than zero")
+
+
+def _invalid_choice(title: str, value: str, choices: Sequence[str]) -> str:
+    return f"invalid {title}: {value}, valid values are: {', '.join(choices)}"
+
+
+def _check_flags(options: RunOptions, dry_run: str) -> None:
+    if not options.words or options.words_before_dash == 0:
+        raise KubectlError("NAME is required for run")
     if not options.image:
         raise KubectlError("--image is required")
     if not _is_image(options.image):
-        raise KubectlError(f"Invalid image name {quote_text(options.image)}: invalid reference format")
+        raise KubectlError(f"invalid image name {quote_text(options.image)}: invalid reference format")
     if options.tty and not options.is_interactive:
-        raise UsageError("-i/--stdin is required for containers with -t/--tty=true")
+        raise KubectlError("-i/--stdin is required for containers with -t/--tty=true")
     if options.exposes and not options.port:
-        raise UsageError("--port must be set when exposing a service")
-    if options.restart not in ("Always", "OnFailure", "Never"):
-        raise UsageError(f"invalid restart policy: {options.restart}")
+        raise KubectlError("--port must be set when exposing a service")
+    if options.port:
+        _parse_port(options.port)
     if options.removes and not options.attaches:
-        raise UsageError("--rm should only be used for attached containers")
+        raise KubectlError("--rm should only be used for attached containers")
     if options.attaches and dry_run != "none":
-        raise UsageError(
+        raise KubectlError(
             "--dry-run=[server|client] can't be used with attached containers options (--attach, --stdin, or --tty)"
         )
-    if options.image_pull_policy not in ("", "Always", "IfNotPresent", "Never"):
-        raise UsageError(f"invalid image pull policy: {options.image_pull_policy}")
 
 
 def pod_of_flags(name: str, arguments: Sequence[str], options: RunOptions) -> dict[str, Any]:
@@ -194,7 +217,7 @@ def _labels(name: str, options: RunOptions) -> dict[str, str]:
 
 def _parse_port(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        raise KubectlError(f"strconv.Atoi: parsing {quote_text(text)}: invalid syntax")
+        raise KubectlError("--port must be a number")
     return int(text)
 
 

@@ -16,21 +16,23 @@ from sampan.kubectl.command_line.shared_flags import selector_flag
 from sampan.kubectl.errors import KubectlError, UsageError
 from sampan.kubectl.printers.table import print_table
 
-PATH = "/apis/metrics.k8s.io/v1beta1"
 RESOURCES = ("cpu", "memory")
 SWAP = "swap"
-_VERSION = "v1beta1"
+_GROUP = "metrics.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
 _MIB = 1 << 20
 
 Usage = Mapping[str, Quantity]
 
 
-def check_available(session: Session) -> None:
-    """Raise KubectlError if the server has no Metrics API."""
+def find_path(session: Session) -> str:
+    """Return the path of the first known version of the Metrics API that the server lists. Raise KubectlError if there
+    is none."""
     for group in session.get("/apis").get("groups") or ():
-        versions = [entry.get("version") for entry in group.get("versions") or ()]
-        if group.get("name") == "metrics.k8s.io" and _VERSION in versions:
-            return
+        versions = [entry.get("version") for entry in group.get("versions") or ()] if group["name"] == _GROUP else []
+        for version in versions:
+            if version in _VERSIONS:
+                return f"/apis/{_GROUP}/{version}"
     raise KubectlError("Metrics API not available")
 
 

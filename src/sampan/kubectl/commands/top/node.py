@@ -30,8 +30,7 @@ def command(factory: Factory, options: NodeOptions) -> None:
     if name and options.selector:
         raise KubectlError("only one of NAME or --selector can be provided")
     session, query = factory.session, {"labelSelector": options.selector}
-    metrics.check_available(session)
-    listed = metrics.get_metrics(session, f"{metrics.PATH}/nodes", name, query)
+    listed = metrics.get_metrics(session, f"{metrics.find_path(session)}/nodes", name, query)
     if not listed:
         raise KubectlError("metrics not available yet")
     nodes = metrics.get_metrics(session, "/api/v1/nodes", name, query)

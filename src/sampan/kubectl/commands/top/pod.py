@@ -36,10 +36,15 @@ def command(factory: Factory, options: PodOptions) -> None:
     name = metrics.selected_name("pod", options)
     if name and (options.selector or options.field_selector):
         raise KubectlError("only one of NAME or selector can be provided")
-    metrics.check_available(factory.session)
+    path = metrics.find_path(factory.session)
     scope = "" if options.all_namespaces else f"/namespaces/{factory.namespace}"
     query = {"labelSelector": options.selector, "fieldSelector": options.field_selector}
-    listed = metrics.get_metrics(factory.session, f"{metrics.PATH}{scope}/pods", name, query)
+    labels = {"labelSelector": options.selector}
+    listed = metrics.get_metrics(factory.session, f"{path}{scope}/pods", name, labels)
+    if listed and options.field_selector:
+        pods = metrics.get_metrics(factory.session, f"/api/v1{scope}/pods", "", query)
+        selected = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
+        listed = [item for item in listed if (item["metadata"]["namespace"], item["metadata"]["name"]) in selected]
     if not listed:
         _check_pods(factory, query)
         suffix = "" if options.all_namespaces else f" in {factory.namespace} namespace."
