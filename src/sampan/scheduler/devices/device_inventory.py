@@ -12,19 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from sampan.api.types.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from sampan.machinery.informer import Informer, by_owner
 from sampan.scheduler.cache.arrays import ChangeLog, Ints, grow_array
 from sampan.scheduler.cache.node_selectors import matches_any
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 from sampan.scheduler.devices.pools import DeviceOffer, PoolId, PoolView, offers, view_pool
-from sampan.scheduler.framework.cluster_event import EventResource
+from sampan.scheduler.devices.tainted_slices import TaintedSlices
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.framework.handle import Handle
 
 
 class ResourceSliceIndex:
-    def __init__(self, slices: Informer[ResourceSlice]) -> None:
+    def __init__(self, slices: Informer[ResourceSlice] | TaintedSlices) -> None:
         self.slices: dict[PoolId, dict[str, ResourceSlice]] = {}
         """Slices of each pool by name, including those of outdated generations."""
         self.local: dict[str, dict[PoolId, dict[str, list[DeviceOffer]]]] = {}
@@ -298,7 +299,12 @@ class DeviceInventory:
         self.classes = classes.lister
         self.extended_resource_classes = ExtendedResourceClasses(classes, on_change=handle.table.set_device_resources)
         self.allocated_devices = AllocatedDevices(self.claims)
-        slices = handle.watch(ResourceSlice, EventResource.RESOURCE_SLICE)
+        slices: Informer[ResourceSlice] | TaintedSlices = handle.watch(ResourceSlice, EventResource.RESOURCE_SLICE)
+        if handle.feature_gates.is_enabled("DRADeviceTaintRules"):
+            rules = handle.informers.for_kind(DeviceTaintRule)
+            slices = TaintedSlices(slices=handle.informers.for_kind(ResourceSlice), rules=rules)
+            update = ClusterEvent(EventResource.RESOURCE_SLICE, ActionType.UPDATE)
+            rules.subscribe(lambda old, new: handle.cluster_events.publish(update, None, None))
         self.views = NodeViews(table=handle.table, index=ResourceSliceIndex(slices))
 
 
