@@ -187,7 +187,7 @@ def test_same_output(
     comparison_cluster: Cluster, real_kubectl: RealKubectl, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not real_kubectl.is_same_version and name not in version_differences.AREAS:
-        pytest.skip("compared with kubectl v1.36, which `make operators` builds")
+        pytest.skip("compared with kubectl v1.37, which `make operators` builds")
     area: Area = import_module(f"{comparison.__name__}.{name}").AREA
     for path, text in area.files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ def run_with_preferences(text: str, line: str, home: Path) -> Result:
             "mk -n other",
             "configmap/a\n",
         ),
-        ("kind: Other\n---\n" + V1BETA1 + "aliases: [{name: v, command: version}]", "v --client -ojson", '"v1.36.4"'),
+        ("kind: Other\n---\n" + V1BETA1 + "aliases: [{name: v, command: version}]", "v --client -ojson", '"v1.37.1"'),
     ],
 )
 def test_preferences_apply(text: str, line: str, output: str, tmp_path: Path) -> None:

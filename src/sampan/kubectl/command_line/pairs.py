@@ -40,15 +40,15 @@ def parse_pairs(pairs: Sequence[str], pair_name: str, *, allows_removal: bool) -
     return values, removed
 
 
-def parse_amounts(text: str) -> dict[str, str]:
-    """Parse RESOURCE=AMOUNT,RESOURCE=AMOUNT."""
+def parse_amounts(text: str, *, error: str = "invalid argument syntax") -> dict[str, str]:
+    """Parse RESOURCE=AMOUNT,RESOURCE=AMOUNT. Commands differ in the beginning of the error of a wrong pair."""
     amounts: dict[str, str] = {}
     for statement in text.split(","):
         if statement.count("=") != 1:
-            raise KubectlError(f"invalid argument syntax {statement}, expected <resource>=<value>")
+            raise KubectlError(f"{error} {statement}, expected <resource>=<value>")
         resource, _, amount = statement.partition("=")
         try:
             amounts[resource] = quantity.canonical(amount)
-        except ValueError as error:
-            raise KubectlError(str(error)) from None
+        except ValueError as failure:
+            raise KubectlError(str(failure)) from None
     return amounts

@@ -33,7 +33,6 @@ AREA = Area(
         "run c --image=nginx --labels=x",
         "run c --image=nginx --dry-run=client -f x.yaml",
         "run c --image=nginx --dry-run=client --filename=x.yaml",
-        "run c --image=nginx --expose --port=80 --dry-run=client -o json",
         "run e --image=nginx --expose --port=80",
     ],
 )

@@ -28,7 +28,7 @@ class CreateQuotaOptions(NameOptions):
 def resource_quota(name: str, namespace: str, options: CreateQuotaOptions) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if options.hard:
-        spec["hard"] = dict(sorted(parse_amounts(options.hard).items()))
+        spec["hard"] = dict(sorted(parse_amounts(options.hard, error="Invalid argument syntax").items()))
     if options.scopes:
         spec["scopes"] = options.scopes.split(",")
         if "" in spec["scopes"]:
