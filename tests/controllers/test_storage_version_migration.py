@@ -14,7 +14,7 @@ from sampan.api.resources.resource import Resource
 from sampan.api.semantics.conditions import find_condition, is_true
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.meta_v1 import Condition, GroupResource, ObjectMeta
-from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationSpec
+from sampan.api.types.storagemigration_v1 import StorageVersionMigration, StorageVersionMigrationSpec
 from sampan.api.unstructured import Unstructured
 from sampan.controllers.manager import ControllerManager
 from sampan.controllers.storage_version_migration import (
@@ -32,8 +32,8 @@ from sampan.machinery.client import PatchType
 from sampan.machinery.client.discovery import Discovery
 from tests.controllers.cluster import CONFIG, Cluster, cluster
 
-SERVED = {"storagemigration.k8s.io/v1beta1": True}
-GATES = FeatureGates({"StorageVersionMigrator": True})
+SERVED: dict[str, bool] = {}
+GATES = FeatureGates(level=37)
 GROUP, PLURAL, KIND = "migrated.example.com", "widgets", "Widget"
 DEFINITION = f"{PLURAL}.{GROUP}"
 WIDGETS = Resource(group=GROUP, version="v1", kind=KIND, plural=PLURAL, singular="widget", namespaced=True)

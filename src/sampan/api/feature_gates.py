@@ -26,7 +26,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
     "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.trust_bundles",
     "CompositePodGroup": "sampan.api.resources.resource_table",
-    "DRADeviceTaintRules": "sampan.scheduler.devices.device_inventory",
+    "DRADeviceTaintRules": "sampan.controllers.devices.taint_eviction",
     "DefaultPodSysctls": "sampan.kubelet.container_config.sysctls",
     "EmptyDirVolumeMode": "sampan.kubelet.volumes.plugins.empty_dir",
     "EvictionRequestAPI": "sampan.api.resources.resource_table",

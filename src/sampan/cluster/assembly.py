@@ -260,7 +260,9 @@ class Assembly:
             config=ControllerConfig(
                 feature_gates=self.config.server.feature_gates,
                 root_ca=self.config.root_ca.decode(),
-                serves_storage_migration=bool(self.server.scheme.resources("storagemigration.k8s.io", "v1beta1")),
+                serves_storage_migration=any(
+                    self.server.scheme.resources("storagemigration.k8s.io", version) for version in ("v1", "v1beta1")
+                ),
                 namespace_settle_s=_SHARED_STORE_SETTLE_S if self.config.store.etcd_servers else 0,
                 **self._signing_files(),
                 **{**self._cloud, **self.config.controller_settings},

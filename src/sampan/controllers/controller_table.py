@@ -280,10 +280,14 @@ CONTROLLERS = (
     ControllerDescriptor(
         name="kube-apiserver-serving-clustertrustbundle-publisher-controller",
         gates=("ClusterTrustBundle",),
+        controller="sampan.controllers.security.trust_bundle_publisher:make",
+        runner=RunnerConfig(workers=1),
     ),
     ControllerDescriptor(
         name="podcertificaterequest-cleaner-controller",
         gates=("PodCertificateRequest",),
+        controller="sampan.controllers.security.pod_certificate_cleaner:make",
+        runner=RunnerConfig(workers=1),
     ),
     ControllerDescriptor(
         name="resourcepoolstatusrequest-controller",

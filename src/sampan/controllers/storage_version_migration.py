@@ -1,8 +1,8 @@
 """storage-version-migrator-controller, which rewrites all objects of a resource in its current storage version, and
 then removes the other versions from `status.storedVersions` of its CustomResourceDefinition.
 
-It runs only where the API server serves StorageVersionMigrations, which is off by default; alone, only with the feature
-gate StorageVersionMigrator. The counterpart is `pkg/controller/storageversionmigrator`.
+It runs only with the feature gate StorageVersionMigrator, and where the API server serves StorageVersionMigrations.
+The counterpart is `pkg/controller/storageversionmigrator`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.api.semantics.conditions import find_condition, is_true, with_condition, without_condition
+from sampan.api.types import storagemigration_v1, storagemigration_v1beta1
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionCondition
 from sampan.api.types.meta_v1 import Condition, GroupResource
-from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration
 from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.host.clock import Clock
@@ -31,6 +31,8 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 
 log = logging.getLogger(__name__)
+
+StorageVersionMigration = storagemigration_v1.StorageVersionMigration | storagemigration_v1beta1.StorageVersionMigration
 
 NAME = "storage-version-migrator-controller"
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
@@ -96,15 +98,17 @@ def is_next(migration: StorageVersionMigration, all_migrations: Iterable[Storage
 class StorageVersionMigratorController:
     name = NAME
 
-    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, clock: Clock, kind: type[StorageVersionMigration]
+    ) -> None:
         self._client, self._clock = client, clock
         self._migrations, self._definitions = (
-            client.for_kind(StorageVersionMigration),
+            client.for_kind(kind),
             client.for_kind(CustomResourceDefinition),
         )
-        self._known = informers.for_kind(StorageVersionMigration).lister
+        self._known = informers.for_kind(kind).lister
         self._discovery = Discovery(client)
-        self.watches = (Watch(resource_of(StorageVersionMigration), self._affected_migration_keys),)
+        self.watches = (Watch(resource_of(kind), self._affected_migration_keys),)
 
     def _affected_migration_keys(self, changed: StorageVersionMigration) -> Iterable[Hashable]:
         """Return the changed migration, and the migrations of the same resource that wait for it."""
@@ -341,4 +345,5 @@ _OPTIONS = WriteParameters(field_manager=NAME)
 def make(context: ControllerContext) -> StorageVersionMigratorController | None:
     if not context.config.serves_storage_migration:
         return None
-    return context.build(StorageVersionMigratorController)
+    version = storagemigration_v1 if context.config.feature_gates.level >= 37 else storagemigration_v1beta1
+    return context.build(StorageVersionMigratorController, kind=version.StorageVersionMigration)

@@ -73,8 +73,7 @@ def _pair(options: Mapping[str, Any], start: str) -> tuple[str, str]:
 _FLAGS = (
     Flag(
         name="--feature-gates",
-        help=f"Feature gates to enable or disable: {STORAGE_VERSION_MIGRATOR}=true runs the controller of "
-        "StorageVersionMigrations. Most can only have their default.",
+        help="Feature gates to enable or disable; `sampan gates` tells which accept other values than their default.",
         default="",
         metavar="K=V,…",
     ),
