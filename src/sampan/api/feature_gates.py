@@ -40,6 +40,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "KubeletInUserNamespace": "sampan.kubelet.agent.services",
     "ManifestBasedAdmissionControlConfig": "sampan.apiserver.registry.admission_configs.reserved_names",
     "MaxUnavailableStatefulSet": "sampan.controllers.workloads.statefulset.controller",
+    "MemoryQoS": "sampan.kubelet.container_config.memory_qos",
     "MutatingAdmissionPolicy": "sampan.apiserver.admission.plugins",
     "NodeControllerLeaseCircuitBreaker": "sampan.controllers.nodes.lifecycle",
     "PersistentVolumeClaimUnusedSinceTime": "sampan.controllers.storage.protection",

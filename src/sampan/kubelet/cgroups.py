@@ -19,6 +19,7 @@ from pathlib import Path
 from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, effective_limits, effective_requests, qos_class
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.kubelet.container_config.memory_qos import LOW, MIN, MemoryQos
 from sampan.kubelet.container_config.resources import quota, shares
 from sampan.kubelet.metrics import KubeletMetrics
 from sampan.runtimes.config import ContainerResources
@@ -88,6 +89,8 @@ class CgroupHierarchy:
         _write(directory / "cpu.max", f"{quota} {amounts.cpu_period}")
         _write(directory / "memory.max", str(amounts.memory_bytes or _NO_LIMIT))
         _write(directory / "pids.max", str(amounts.pids or _NO_LIMIT))
+        for name, text in amounts.cgroup_files.items():
+            _write(directory / name, text)
 
     def _limit_split(self, cgroup: str, amounts: ContainerResources) -> None:
         name = cgroup.strip("/")
@@ -172,13 +175,19 @@ class PodCgroups:
         root: str = "",
         hierarchy: CgroupHierarchy | None = None,
         pids: int = 0,
+        memory_qos: MemoryQos | None = None,
         metrics: KubeletMetrics | None = None,
     ) -> None:
+        """`memory_qos` has no effect with cgroups of version 1."""
         self._metrics = metrics or KubeletMetrics()
         self._hierarchy = hierarchy or CgroupHierarchy()
         self._top = f"{root.rstrip('/')}/{PODS}"
         self._root = root.rstrip("/")
         self._pids = pids
+        self.memory_qos = memory_qos if self._hierarchy.is_unified else None
+        """The protection and throttling of memory; None with cgroups of version 1."""
+        self._whole = ContainerResources()
+        """The limits of all pods together."""
         self._written: dict[str, tuple[str, ContainerResources]] = {}
         """Cgroup and last written limits by pod UID."""
         self.is_usable = False
@@ -193,8 +202,11 @@ class PodCgroups:
         try:
             for name in ("", *_QOS_CLASSES):
                 self._hierarchy.make(f"{self._top}/{name}")
-            whole = ContainerResources(cpu_shares=shares(cores * 1000), memory_bytes=memory_bytes)
-            self._hierarchy.limit(self._top, whole)
+            self._whole = ContainerResources(cpu_shares=shares(cores * 1000), memory_bytes=memory_bytes)
+            self._hierarchy.limit(self._top, replace(self._whole, cgroup_files=self._protect(0, 0)))
+            self._hierarchy.limit(
+                f"{self._top}/burstable", ContainerResources(cpu_shares=shares(0), cgroup_files=self._protect(0, 0))
+            )
             self._hierarchy.limit(f"{self._top}/besteffort", ContainerResources(cpu_shares=shares(0)))
         except OSError as error:
             self.why_not = f"{error.strerror}: {error.filename}"
@@ -210,14 +222,14 @@ class PodCgroups:
         """Create the pod's cgroup and set its limits. Raise OSError if that fails."""
         if not self.is_usable:
             return
-        uid, desired = pod.metadata.uid, (self.parent(pod), pod_limits(pod, pids=self._pids))
+        uid, desired = pod.metadata.uid, (self.parent(pod), self._limits_of(pod))
         if self._written.get(uid) == desired:
             return
         with self._metrics.change_cgroup("create"):
             self._hierarchy.make(desired[0])
             self._hierarchy.limit(*desired)
         self._written[uid] = desired
-        self._set_burstable_shares()
+        self._update_qos_cgroups()
 
     def widen(self, pod: Pod) -> None:
         """Set the limits of the pod's cgroup to the larger of the current and the new limits, before the containers of
@@ -226,7 +238,7 @@ class PodCgroups:
         before = self._written.get(pod.metadata.uid)
         if not self.is_usable or before is None:
             return
-        desired = pod_limits(pod, pids=self._pids)
+        desired = self._limits_of(pod)
         with self._metrics.change_cgroup("update"):
             self._hierarchy.limit(before[0], select_larger_limits(before[1], desired))
         self._written[pod.metadata.uid] = (before[0], select_larger_limits(before[1], desired))
@@ -242,7 +254,7 @@ class PodCgroups:
                 if not self._hierarchy.remove(cgroup):
                     _kill(self._hierarchy.processes(cgroup))
                     self._hierarchy.remove(cgroup)
-        self._set_burstable_shares()
+        self._update_qos_cgroups()
 
     def list_pod_uids(self) -> set[str]:
         """Return the UIDs of the pods that have a cgroup."""
@@ -256,14 +268,35 @@ class PodCgroups:
         if self.is_usable:
             self._hierarchy.remove(self._root if self._root else self._top)
 
-    def _set_burstable_shares(self) -> None:
-        """Set the CPU shares of the burstable QoS cgroup to the sum of the shares of its pods."""
+    def _limits_of(self, pod: Pod) -> ContainerResources:
+        limits = pod_limits(pod, pids=self._pids)
+        return replace(limits, cgroup_files=self.memory_qos.pod_files(pod)) if self.memory_qos is not None else limits
+
+    def _protect(self, guaranteed: int, burstable: int) -> dict[str, str]:
+        """Return the files that protect the requested memory of all pods; a cgroup protects no more than its parent."""
+        if self.memory_qos is None:
+            return {}
+        return {MIN: str(guaranteed + burstable), LOW: str(burstable)}
+
+    def _update_qos_cgroups(self) -> None:
+        """Set the CPU shares of the burstable QoS cgroup to the sum of the shares of its pods, and protect the memory
+        that pods have reserved."""
         prefix = f"{self._top}/burstable/"
         total = sum(limits.cpu_shares for cgroup, limits in self._written.values() if cgroup.startswith(prefix))
+        guaranteed, burstable = (
+            sum(int(limits.cgroup_files.get(name, "0")) for _, limits in self._written.values()) for name in (MIN, LOW)
+        )
+        low = {LOW: str(burstable)} if self.memory_qos is not None else {}
         try:
-            self._hierarchy.limit(f"{self._top}/burstable", ContainerResources(cpu_shares=max(total, shares(0))))
+            if self.memory_qos is not None and self.memory_qos.reserves:
+                self._hierarchy.limit(
+                    self._top, replace(self._whole, cgroup_files=self._protect(guaranteed, burstable))
+                )
+            self._hierarchy.limit(
+                f"{self._top}/burstable", ContainerResources(cpu_shares=max(total, shares(0)), cgroup_files=low)
+            )
         except OSError as error:
-            log.debug("cannot set the CPU weight of the burstable QoS cgroup: %s", error)
+            log.debug("cannot set CPU weight and memory protection of the burstable QoS cgroup: %s", error)
 
 
 def _kill(processes: Iterable[int]) -> None:

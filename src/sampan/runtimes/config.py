@@ -99,8 +99,8 @@ class ContainerResources:
     """CPU time in microseconds per `cpu_period`; 0 means no limit."""
     cpu_period: int = 100_000
     memory_bytes: int = 0
-    memory_reserved: int = 0
-    """Bytes of memory protected from reclaim, where the engine supports it (memory.min of cgroup v2 in CRI)."""
+    cgroup_files: Mapping[str, str] = field(default_factory=dict)
+    """Further files of a cgroup of version 2 with their content, such as memory.high."""
     oom_score_adjust: int = 0
     pids: int = 0
     cpus: str = ""

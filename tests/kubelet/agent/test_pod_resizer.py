@@ -33,6 +33,8 @@ def pod(cpu: str) -> Pod:
 
 
 class Groups:
+    memory_qos = None
+
     def __init__(self) -> None:
         self.ensured: list[Pod] = []
 

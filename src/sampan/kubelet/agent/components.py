@@ -37,6 +37,7 @@ from sampan.kubelet.agent.shutdown.node_shutdown import NodeShutdownManager
 from sampan.kubelet.agent.static_pods import MirrorPods, StaticPodManager
 from sampan.kubelet.agent.termination_messages import TerminationMessages
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, NodeSettings
+from sampan.kubelet.container_config.memory_qos import MemoryQos
 from sampan.kubelet.container_config.network_files import DnsConfig, read_resolv_conf
 from sampan.kubelet.devices import DeviceManager
 from sampan.kubelet.devices.dra import DraManager
@@ -307,7 +308,7 @@ def _build_container_configs(services: KubeletServices) -> ContainerConfigBuilde
     informers = services.informers
     runtime_classes = informers.for_kind(RuntimeClass).lister
     return ContainerConfigBuilder(
-        config=_node_settings(services.config, services.node.machine, services.facts),
+        config=_node_settings(services.config, services.node.machine, services.facts, services.cgroups.memory_qos),
         objects=services.objects,
         services=informers.for_kind(Service).lister,
         cgroup_parent=services.cgroups.parent,
@@ -321,7 +322,9 @@ def _local_servers(machine: NodeMachine) -> list[str]:
     return ["::1" if ":" in address else "127.0.0.1" for address in (machine.address, *machine.more_addresses)]
 
 
-def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFacts) -> NodeSettings:
+def _node_settings(
+    config: AgentConfig, machine: NodeMachine, facts: MachineFacts, memory_qos: MemoryQos | None
+) -> NodeSettings:
     try:
         resolv = read_resolv_conf(config.resolv_conf.read_text())
     except OSError:
@@ -333,6 +336,7 @@ def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFact
         host_name=config.host_name,
         host_ips=(machine.address, *machine.more_addresses),
         node_memory=facts.memory_bytes,
+        memory_qos=memory_qos,
         allocatable=machine.allocatable or {},
         default_sysctls=config.default_pod_sysctls,
         has_seccomp=config.has_default_seccomp,

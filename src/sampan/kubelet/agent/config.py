@@ -111,6 +111,10 @@ class AgentConfig:
     """Address of the D-Bus on which logind announces shutdowns; empty for the system bus."""
     logind_directory: Path = Path("/etc/systemd/logind.conf.d")
     allowed_unsafe_sysctls: Sequence[str] = ()
+    memory_throttling_factor: float | None = None
+    """The part of the memory between request and limit at which throttling begins; None for no throttling."""
+    memory_reservation_policy: str = "None"
+    """None, or TieredReservation to protect the memory that pods request."""
     default_pod_sysctls: Mapping[str, str] = field(default_factory=dict)
     """Sysctls of all pods that do not set them themselves."""
     pod_pids: int = 0

@@ -105,7 +105,9 @@ class PodResizer:
             if needs_restart(container, names):
                 record.progress.resize_restarts = {*(record.progress.resize_restarts or ()), container.name}
                 continue
-            resources = container_resources(pod, container, node_memory=self._node_memory)
+            resources = container_resources(
+                pod, container, node_memory=self._node_memory, memory_qos=self._cgroups.memory_qos
+            )
             await self._runtime.update_resources(pod, container.name, resources)
             self.record_start(record, container)
         if not record.progress.resize_restarts:

@@ -15,6 +15,7 @@ from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_status_updater import desired_node
 from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.container_config.memory_qos import TIERED_RESERVATION, MemoryQos
 from sampan.kubelet.metrics import KubeletMetrics, MeasuredRuntime
 from sampan.kubelet.node_status import NodeMachine, declared_features
 from sampan.kubelet.objects import PodObjects
@@ -97,7 +98,7 @@ async def build_services(
         objects=PodObjects(informers=informers),
         event_recorder=event_recorder,
         events=PodEvents(event_recorder),
-        cgroups=await _build_cgroups(config, facts, metrics),
+        cgroups=await _build_cgroups(config, facts, machine, metrics),
         metrics=metrics,
         status_due=asyncio.Event(),
     )
@@ -126,8 +127,16 @@ def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runti
     )
 
 
-async def _build_cgroups(config: AgentConfig, facts: machines.MachineFacts, metrics: KubeletMetrics) -> PodCgroups:
-    cgroups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids, metrics=metrics)
+async def _build_cgroups(
+    config: AgentConfig, facts: machines.MachineFacts, machine: NodeMachine, metrics: KubeletMetrics
+) -> PodCgroups:
+    memory_qos = MemoryQos(
+        is_enabled=config.kubelet.feature_gates.is_enabled("MemoryQoS"),
+        throttling_factor=config.memory_throttling_factor,
+        reserves=config.memory_reservation_policy == TIERED_RESERVATION,
+        allocatable=int(parse((machine.allocatable or machine.capacity)["memory"]).value()),
+    )
+    cgroups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids, memory_qos=memory_qos, metrics=metrics)
     if config.has_cgroups_per_qos:
         memory = _memory_of_pods(config, facts.memory_bytes)
         await asyncio.to_thread(cgroups.start, cores=facts.cores, memory_bytes=memory)

@@ -15,6 +15,7 @@ from sampan.api.semantics.pods import as_container, init_and_main_containers
 from sampan.api.types.core_v1 import Container, EphemeralContainer, FileKeySelector, Pod, Service
 from sampan.kubelet.container_config import network_files, resources, security
 from sampan.kubelet.container_config.downward import DownwardApiContext
+from sampan.kubelet.container_config.memory_qos import MemoryQos
 from sampan.kubelet.container_config.network_files import DnsConfig, HostName, host_name, kernel_name
 from sampan.kubelet.container_config.sysctls import pod_sysctls
 from sampan.kubelet.container_config.variables import (
@@ -56,6 +57,8 @@ class NodeSettings:
     name of the operating system; a node in network namespaces of its own has the name of the Node."""
     host_ips: Sequence[str] = ()
     node_memory: int = 1 << 30
+    memory_qos: MemoryQos | None = None
+    """The protection and throttling of memory; None with cgroups of version 1."""
     allocatable: Mapping[str, str] = field(default_factory=dict)
     dns: DnsConfig = field(default_factory=DnsConfig)
     node_hosts: Path = Path("/etc/hosts")
@@ -178,7 +181,9 @@ class ContainerConfigBuilder:
             stop_signal=_stop_signal(container),
             namespaces=security.namespaces(pod, inputs.target),
             security=secured,
-            resources=resources.container_resources(pod, plain, node_memory=config.node_memory),
+            resources=resources.container_resources(
+                pod, plain, node_memory=config.node_memory, memory_qos=config.memory_qos
+            ),
         )
 
     def log_directory(self, pod: Pod) -> Path:

@@ -8,6 +8,7 @@ from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, qos_clas
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.values import quantity
+from sampan.kubelet.container_config.memory_qos import MemoryQos
 from sampan.runtimes.config import ContainerResources
 
 _PERIOD = 100_000
@@ -21,7 +22,10 @@ _CRITICAL = 2_000_001_000
 """Priority of system-node-critical pods."""
 
 
-def container_resources(pod: Pod, container: Container, *, node_memory: int) -> ContainerResources:
+def container_resources(
+    pod: Pod, container: Container, *, node_memory: int, memory_qos: MemoryQos | None = None
+) -> ContainerResources:
+    """Return the limits of a container. `memory_qos` is None on a node with cgroups of version 1."""
     requests, limits = container.resources.requests, _limits(pod, container)
     cpu_limit = _milli(limits.get("cpu"))
     cpu = _milli(requests["cpu"]) if "cpu" in requests else cpu_limit
@@ -30,6 +34,7 @@ def container_resources(pod: Pod, container: Container, *, node_memory: int) -> 
         cpu_quota=quota(cpu_limit),
         cpu_period=_PERIOD,
         memory_bytes=_value(limits.get("memory")),
+        cgroup_files=memory_qos.container_files(pod, container) if memory_qos is not None else {},
         oom_score_adjust=oom_score_adjust(pod, container, node_memory),
         huge_pages={
             name.removeprefix("hugepages-"): _value(text)

@@ -145,7 +145,7 @@ def resources_message(resources: ContainerResources) -> Any:
             cri.HugepageLimit(page_size=f"{size.removesuffix('i')}B", limit=limit)
             for size, limit in resources.huge_pages.items()
         ],
-        unified={"memory.min": str(resources.memory_reserved)} if resources.memory_reserved else {},
+        unified=dict(resources.cgroup_files),
     )
 
 

@@ -142,8 +142,8 @@ def limits(resources: ContainerResources) -> dict[str, Any]:
         settings |= {"CpuQuota": resources.cpu_quota, "CpuPeriod": resources.cpu_period}
     if resources.memory_bytes:
         settings |= {"Memory": resources.memory_bytes, "MemorySwap": resources.memory_bytes}
-    if resources.memory_reserved:
-        settings["MemoryReservation"] = resources.memory_reserved
+    if reserved := int(resources.cgroup_files.get("memory.low", "0")):
+        settings["MemoryReservation"] = reserved
     return settings
 
 

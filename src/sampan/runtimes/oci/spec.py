@@ -221,6 +221,8 @@ def linux_resources(
     result: dict[str, Any] = {"devices": rules, "cpu": _cpu(limits)}
     if limits.memory_bytes:
         result["memory"] = {"limit": limits.memory_bytes, "swap": limits.memory_bytes}
+    if limits.cgroup_files:
+        result["unified"] = dict(limits.cgroup_files)
     if limits.pids:
         result["pids"] = {"limit": limits.pids}
     if limits.huge_pages:

@@ -21,6 +21,7 @@ from sampan.cli.flags.kubelet.pods import POD_FLAGS
 from sampan.cli.flags.kubelet.server import SERVER_FLAGS
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.config import KubeletConfig
+from sampan.kubelet.container_config.memory_qos import NONE, TIERED_RESERVATION
 from sampan.kubelet.container_config.sysctls import namespace_of, normalize_sysctl
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.config_file import ConfigFileError, read_config_file
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 _SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 _MAX_SYSCTL_LENGTH = 253
+_FORMER_THROTTLING_FACTOR = 0.9
+"""The default before v1.37, which configuration files may contain although it has no effect."""
 
 FLAGS_FILE = Path("/etc/kubernetes/kubelet")
 _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
@@ -43,8 +46,8 @@ enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler e
 enableSystemLogHandler enableSystemLogQuery enforceNodeAllocatable eventBurst eventRecordQPS failCgroupV1 hairpinMode
 imageServiceEndpoint iptablesDropBit
 iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReservedCgroup kubeletCgroups
-localStorageCapacityIsolation makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy memoryReservationPolicy memorySwap
-memoryThrottlingFactor oomScoreAdj protectKernelDefaults qosReserved
+localStorageCapacityIsolation makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy memorySwap
+oomScoreAdj protectKernelDefaults qosReserved
 registryBurst registryPullQPS reservedMemory reservedSystemCPUs runOnce showHiddenMetricsForVersion singleProcessOOMKill
 streamingConnectionIdleTimeout systemCgroups systemReservedCgroup tlsCurvePreferences
 topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
@@ -138,6 +141,8 @@ def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentCo
         name=_node_name(settings["hostname-override"]),
         root=root,
         logs=logs,
+        memory_throttling_factor=_throttling_factor(settings["memoryThrottlingFactor"], gates),
+        memory_reservation_policy=_reservation_policy(settings["memoryReservationPolicy"], gates),
         default_pod_sysctls=_default_pod_sysctls(settings["defaultPodSysctls"], gates),
         kubelet=KubeletConfig(
             feature_gates=gates,
@@ -160,6 +165,31 @@ def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentCo
         static_pod_path=Path(settings["pod-manifest-path"]) if settings["pod-manifest-path"] else None,
         pod_pids=max(settings["pod-max-pids"], 0),
     )
+
+
+def _throttling_factor(factor: float | None, gates: FeatureGates) -> float | None:
+    """Return the factor. Raise CliError with the message of the real kubelet."""
+    if factor is None:
+        return None
+    if not gates.is_enabled("MemoryQoS") and factor != _FORMER_THROTTLING_FACTOR:
+        problem = "memoryThrottlingFactor must not be set when MemoryQoS feature gate is disabled"
+    elif not 0 < factor <= 1:
+        problem = f"memoryThrottlingFactor {factor:g} must be greater than 0 and less than or equal to 1.0"
+    else:
+        return factor
+    raise CliError(f"invalid configuration: {problem}")
+
+
+def _reservation_policy(policy: str, gates: FeatureGates) -> str:
+    """Return the policy. Raise CliError with the message of the real kubelet."""
+    if policy == TIERED_RESERVATION and not gates.is_enabled("MemoryQoS"):
+        problem = f'memoryReservationPolicy "{policy}" requires MemoryQoS feature gate to be enabled'
+    elif policy not in (NONE, TIERED_RESERVATION):
+        options = f'Valid options are "{NONE}" or "{TIERED_RESERVATION}"'
+        problem = f'option "{policy}" specified for memoryReservationPolicy. {options}'
+    else:
+        return policy
+    raise CliError(f"invalid configuration: {problem}")
 
 
 def _default_pod_sysctls(sysctls: Mapping[str, str], gates: FeatureGates) -> dict[str, str]:

@@ -227,6 +227,20 @@ POD_FLAGS = (
     ),
     Flag(
         name="",
+        help="Part of the memory between request and limit at which containers are slowed down (cgroups of version 2).",
+        default=None,
+        config_field="memoryThrottlingFactor",
+        parse=values.optional_float,
+    ),
+    Flag(
+        name="",
+        help="TieredReservation protects the memory that pods request from reclaim (cgroups of version 2).",
+        default="None",
+        config_field="memoryReservationPolicy",
+        parse=values.text,
+    ),
+    Flag(
+        name="",
         help="Sysctls of all pods that do not set them themselves.",
         default={},
         config_field="defaultPodSysctls",

@@ -94,5 +94,9 @@ def text(flag: str, value: Any) -> str:
     return str(value)
 
 
+def optional_float(flag: str, value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
 def number(flag: str, value: Any) -> int:
     return int(value)
