@@ -59,7 +59,9 @@ async def test_metrics_of_hollow_nodes_and_precedence_of_an_apiservice() -> None
                 await _get(running, f"{_PATH}/namespaces/ns/pods/x")
             assert missing.value.message == 'podmetrics.metrics.k8s.io "ns/x" not found'
             group = await _get(running, "/apis/metrics.k8s.io")
-            assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1beta1"
+            assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1"
+            stable = await _get(running, "/apis/metrics.k8s.io/v1/nodes")
+            assert stable == {**nodes, "apiVersion": "metrics.k8s.io/v1"}
             await _check_precedence_of_an_apiservice(running)
 
 
@@ -84,11 +86,11 @@ async def _check_precedence_of_an_apiservice(cluster: Cluster) -> None:
 
 def test_pod_has_metrics_only_if_all_containers_have_metrics() -> None:
     stats = {"name": "c", "cpu": {"time": "t", "usageNanoCores": 5}, "memory": {"workingSetBytes": 100}}
-    metrics = resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats]})
+    metrics = resource_metrics.pod_metrics("v1", "ns", "p", {}, {"containers": [stats]})
     assert metrics is not None
     assert metrics["containers"] == [{"name": "c", "usage": {"cpu": "5n", "memory": "100"}}]
-    assert resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats, {"name": "d"}]}) is None
-    assert resource_metrics.pod_metrics("ns", "p", {}, {"containers": []}) is None
-    assert resource_metrics.node_metrics("n", {}, {"node": {"nodeName": "n"}}) is None
+    assert resource_metrics.pod_metrics("v1", "ns", "p", {}, {"containers": [stats, {"name": "d"}]}) is None
+    assert resource_metrics.pod_metrics("v1", "ns", "p", {}, {"containers": []}) is None
+    assert resource_metrics.node_metrics("v1", "n", {}, {"node": {"nodeName": "n"}}) is None
     table = resource_metrics.as_table([metrics], "meta.k8s.io/v1")
     assert table["rows"][0]["cells"] == ["p", "5n", "0Ki", "10s"]

@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.handlers import Handler
 from sampan.apiserver.metrics_api import resource_metrics
-from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, KubeletSummaries, Value
+from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSIONS, KubeletSummaries, Value
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.request import options
 from sampan.apiserver.request.call import Call, Query
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SERVICE = f"{VERSION}.{GROUP}"
 _VERBS = ("get", "list")
 _QUANTITIES: dict[str, Any] = {
     "type": "object",
@@ -53,25 +52,29 @@ _CONTAINERS = {
     "type": "array",
     "items": {"type": "object", "properties": {"name": {"type": "string"}, "usage": _QUANTITIES}},
 }
-NODES = Resource(
-    group=GROUP,
-    version=VERSION,
-    kind="NodeMetrics",
-    plural="nodes",
-    singular="",
-    namespaced=False,
-    verbs=_VERBS,
-    schema=_schema(usage=_QUANTITIES),
-)
-PODS = Resource(
-    group=GROUP,
-    version=VERSION,
-    kind="PodMetrics",
-    plural="pods",
-    singular="",
-    verbs=_VERBS,
-    schema=_schema(containers=_CONTAINERS),
-)
+
+
+def _resource(version: str, kind: str, plural: str, *, namespaced: bool, schema: Any) -> Resource:
+    return Resource(
+        group=GROUP,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular="",
+        namespaced=namespaced,
+        verbs=_VERBS,
+        schema=schema,
+    )
+
+
+_NODES = [
+    _resource(version, "NodeMetrics", "nodes", namespaced=False, schema=_schema(usage=_QUANTITIES))
+    for version in VERSIONS
+]
+_PODS = [
+    _resource(version, "PodMetrics", "pods", namespaced=True, schema=_schema(containers=_CONTAINERS))
+    for version in VERSIONS
+]
 
 
 class MetricsApi:
@@ -80,14 +83,16 @@ class MetricsApi:
     def __init__(self, *, pipeline: Pipeline, summaries: KubeletSummaries) -> None:
         self._pipeline, self._summaries = pipeline, summaries
         self._registry = pipeline.endpoints.registry
-        self._service: APIService | None = None
+        self._services: dict[str, APIService] = {}
+        """The APIServices that name another server for a version, by version."""
         self._has_kubelets = False
 
     async def run(self, kubelets: asyncio.Event) -> None:
         """Run until cancelled. `kubelets` is set if there are kubelets in this process; otherwise the first node is
         awaited."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_services())
+            for version in VERSIONS:
+                group.create_task(self._follow_service(version))
             seeking = group.create_task(self._wait_for_kubelet(kubelets))
             await kubelets.wait()
             seeking.cancel()
@@ -99,22 +104,25 @@ class MetricsApi:
         await wait_for_kubelet(self._registry)
         kubelets.set()
 
-    async def _follow_services(self) -> None:
+    async def _follow_service(self, version: str) -> None:
+        name = f"{version}.{GROUP}"
         services = self._registry.open_store_of("apiregistration.k8s.io", "v1", "APIService")
 
         async def sync() -> None:
-            item = await services.cacher.get("", SERVICE)
+            item = await services.cacher.get("", name)
             service: APIService | None = services.cacher.object(item) if item is not None else None
-            self._service = service if service is not None and service.spec.service is not None else None
+            self._services.pop(version, None)
+            if service is not None and service.spec.service is not None:
+                self._services[version] = service
             self._apply()
 
-        query = WatchQuery(ObjectSelection(name=SERVICE))
-        await follow_changes(services.cacher, f"APIService {SERVICE}", sync, query)
+        query = WatchQuery(ObjectSelection(name=name))
+        await follow_changes(services.cacher, f"APIService {name}", sync, query)
 
     def _apply(self) -> None:
         scheme, handlers = self._registry.scheme, self._handlers()
-        is_served = scheme.resource(GROUP, VERSION, NODES.plural) is not None
-        for resource in (NODES, PODS):
+        for resource in (*_NODES, *_PODS):
+            is_served = scheme.resource(GROUP, resource.version, resource.plural) is resource
             if handlers is None:
                 if is_served:
                     scheme.remove(resource)
@@ -126,26 +134,28 @@ class MetricsApi:
 
     def _handlers(self) -> dict[str, Handler] | None:
         """Return the handlers by plural; None while the API is not served."""
-        if self._service is not None or not self._has_kubelets:
+        if self._services or not self._has_kubelets:
             return None
-        return {NODES.plural: self._serve_nodes, PODS.plural: self._serve_pods}
+        return {"nodes": self._serve_nodes, "pods": self._serve_pods}
 
     async def _serve_nodes(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        items = await self._list_objects("Node", call)
+        version, items = _get_resource(call).version, await self._list_objects("Node", call)
         nodes: list[Node] = list(items)
         summaries = await self._summaries.fetch_all(node.metadata.name for node in nodes)
         metrics = []
         for node in nodes:
             summary = summaries.get(node.metadata.name)
             node_metrics = (
-                resource_metrics.node_metrics(node.metadata.name, node.metadata.labels, summary) if summary else None
+                resource_metrics.node_metrics(version, node.metadata.name, node.metadata.labels, summary)
+                if summary
+                else None
             )
             if node_metrics is not None:
                 metrics.append(node_metrics)
-        return _metrics_response(call, NODES, metrics, call.name)
+        return _metrics_response(call, _get_resource(call), metrics, call.name)
 
     async def _serve_pods(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        items = await self._list_objects("Pod", call)
+        version, items = _get_resource(call).version, await self._list_objects("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
         summaries = await self._summaries.fetch_all({pod.spec.nodeName for pod in pods})
         stats = {node: resource_metrics.pods_of(summary) for node, summary in summaries.items()}
@@ -154,11 +164,13 @@ class MetricsApi:
             meta = pod.metadata
             own = stats.get(pod.spec.nodeName, {}).get((meta.namespace, meta.name))
             pod_metrics = (
-                resource_metrics.pod_metrics(meta.namespace, meta.name, meta.labels, own) if own is not None else None
+                resource_metrics.pod_metrics(version, meta.namespace, meta.name, meta.labels, own)
+                if own is not None
+                else None
             )
             if pod_metrics is not None:
                 metrics.append(pod_metrics)
-        return _metrics_response(call, PODS, metrics, f"{call.namespace}/{call.name}")
+        return _metrics_response(call, _get_resource(call), metrics, f"{call.namespace}/{call.name}")
 
     async def _list_objects(self, kind: str, call: Call) -> list[Any]:
         store = self._registry.open_store_of("", "v1", kind)
@@ -170,12 +182,19 @@ class MetricsApi:
         return [store.cacher.object(item) for item in items]
 
 
+def _get_resource(call: Call) -> Resource:
+    assert call.resource is not None
+    return call.resource
+
+
 def _metrics_response(call: Call, resource: Resource, metrics_objects: Sequence[Value], name: str) -> ApiResponse:
     if call.name and not metrics_objects:
         raise errors.not_found(resource.kind.lower(), name, group=GROUP)
     if call.output_format.as_kind == TABLE:
         return ValueResponse(resource_metrics.as_table(metrics_objects, call.output_format.api_version))
-    return ValueResponse(metrics_objects[0] if call.name else resource_metrics.as_list(resource.kind, metrics_objects))
+    if call.name:
+        return ValueResponse(metrics_objects[0])
+    return ValueResponse(resource_metrics.as_list(resource.version, resource.kind, metrics_objects))
 
 
 _KUBELET_RETRY_S = 1.0

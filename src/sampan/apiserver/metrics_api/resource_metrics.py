@@ -62,22 +62,25 @@ class KubeletSummaries:
         return summary
 
 
-GROUP, VERSION = "metrics.k8s.io", "v1beta1"
-API_VERSION = f"{GROUP}/{VERSION}"
+GROUP, VERSIONS = "metrics.k8s.io", ("v1", "v1beta1")
 _WINDOW = "10s"
 _TIME_LENGTH = 64
 
 Value = dict[str, Any]
 
 
-def node_metrics(name: str, labels: Mapping[str, str], summary: Mapping[str, Any]) -> Value | None:
+def node_metrics(version: str, name: str, labels: Mapping[str, str], summary: Mapping[str, Any]) -> Value | None:
     """Return the metrics of a node; None if the summary has none yet."""
     node = _as_mapping(summary.get("node"))
     usage = _usage(node)
-    return _object("NodeMetrics", {"name": name}, labels, node, {"usage": usage}) if usage is not None else None
+    if usage is None:
+        return None
+    return _object(version, "NodeMetrics", {"name": name}, labels, node, {"usage": usage})
 
 
-def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Mapping[str, Any]) -> Value | None:
+def pod_metrics(
+    version: str, namespace: str, name: str, labels: Mapping[str, str], stats: Mapping[str, Any]
+) -> Value | None:
     """Return the metrics of a pod; None if those of any container are missing, as a partial sum would mislead."""
     containers = []
     for container in _list(stats.get("containers")):
@@ -88,7 +91,7 @@ def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Map
     if not containers:
         return None
     identity = {"name": name, "namespace": namespace}
-    return _object("PodMetrics", identity, labels, stats["containers"][0], {"containers": containers})
+    return _object(version, "PodMetrics", identity, labels, stats["containers"][0], {"containers": containers})
 
 
 def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -101,11 +104,16 @@ def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, An
 
 
 def _object(
-    kind: str, identity: Mapping[str, str], labels: Mapping[str, str], timed: Mapping[str, Any], content: Value
+    version: str,
+    kind: str,
+    identity: Mapping[str, str],
+    labels: Mapping[str, str],
+    timed: Mapping[str, Any],
+    content: Value,
 ) -> Value:
     time = str(_as_mapping(timed.get("cpu")).get("time", ""))[:_TIME_LENGTH]
     metadata: Value = {**identity, "creationTimestamp": time, **({"labels": dict(labels)} if labels else {})}
-    title = {"kind": kind, "apiVersion": API_VERSION}
+    title = {"kind": kind, "apiVersion": f"{GROUP}/{version}"}
     return {**title, "metadata": metadata, "timestamp": time, "window": _WINDOW, **content}
 
 
@@ -131,9 +139,9 @@ def _count(value: Any) -> int | None:
     return int(value) if is_count else None
 
 
-def as_list(kind: str, items: Sequence[Value]) -> Value:
+def as_list(version: str, kind: str, items: Sequence[Value]) -> Value:
     plain = [{key: part for key, part in item.items() if key not in ("kind", "apiVersion")} for item in items]
-    return {"kind": f"{kind}List", "apiVersion": API_VERSION, "metadata": {}, "items": plain}
+    return {"kind": f"{kind}List", "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": plain}
 
 
 def as_table(items: Sequence[Value], api_version: str) -> Value:
