@@ -101,6 +101,8 @@ class Strategy:
     """Whether metadata.generation starts at 1 and increases with each change of the value of `spec_of`."""
     needs_qualified_finalizers = True
     """Whether finalizers must be standard or fully qualified names."""
+    has_name_tag = False
+    """Whether a validation tag of the kind validates the name."""
     has_expressions = False
     """Whether objects of the kind contain CEL expressions, which validation compiles."""
     reset_fields: FieldFilter | None = None
@@ -110,6 +112,8 @@ class Strategy:
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         """Return the errors of a name or, if `is_prefix`, of a generateName."""
+        if self.has_name_tag and not is_prefix:
+            return []
         return names.dns1123_subdomain(name, prefix=is_prefix)
 
     def default(self, obj: Any) -> None:

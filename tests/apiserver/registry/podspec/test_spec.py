@@ -336,8 +336,11 @@ SECURITY = {
 
 SECURITY |= {
     "unsupported SELinux change policy": (
-        {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
-        ['spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"'],
+        {"securityContext": {"seLinuxChangePolicy": "Odd"}},
+        [
+            'spec.securityContext.seLinuxChangePolicy: Unsupported value: "Odd": supported values: "MountOption", '
+            '"Recursive"'
+        ],
     ),
     "restart rules of init container without restart policy": (
         {"initContainers": [{"name": "i", "image": "x", "restartPolicyRules": [{"action": "odd"}]}]},

@@ -177,9 +177,10 @@ def _compile_field(field: TaggedField) -> FieldRules | None:
     if rules is not None:
         steps.append(NestedStep(rules, field.shape.container, field.item_key))
         is_enforced = True
-    return (
-        FieldRules(field.attribute, field.name, gatekeepers, steps) if is_enforced and (gatekeepers or steps) else None
-    )
+    if not is_enforced or not (gatekeepers or steps):
+        return None
+    is_optional = any(tag.name == "optional" for tag in field.tags)
+    return FieldRules(field.attribute, field.name, gatekeepers, steps, is_optional, field.shape.is_pointer)
 
 
 def _compile_tags(field: TaggedField, tags: Sequence[Tag]) -> tuple[list[Gatekeeper], list[ValidationStep]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from sampan.api import limits
 from sampan.api.field_errors import FieldError
@@ -204,14 +203,20 @@ class FieldRules:
     gatekeepers: Sequence[Gatekeeper]
     """The steps that end the validation of the field if one of them fails; all of them run."""
     steps: Sequence[ValidationStep]
+    is_optional: bool
+    """Whether a new field without a value is valid, whatever the steps are."""
+    is_pointer: bool
 
     def run(self, validation: Validation, parent: Any, old_parent: Any, path: str) -> None:
         value = getattr(parent, self.attribute)
         old = None
         if old_parent is not None:
             old = getattr(old_parent, self.attribute)
-            if is_equal(value, old):
+            # the parts of a struct without checks of its own are compared one by one where it matters
+            if value == old if not self.gatekeepers and isinstance(value, Struct) else is_equal(value, old):
                 return
+        elif not validation.is_update and self.is_optional and not value and (value is None or not self.is_pointer):
+            return
         path = f"{path}.{self.name}" if path else self.name
         errors, start, is_over = validation.errors, len(validation.errors), False
         for gatekeeper in self.gatekeepers:
@@ -275,7 +280,7 @@ def is_equal(value: Any, old: Any) -> bool:
         if type(value) is not type(old):
             return False
         return value == old or all(
-            is_equal(getattr(value, info.name), getattr(old, info.name)) for info in fields(type(value))
+            is_equal(getattr(value, name), getattr(old, name)) for name in value.__struct_fields__
         )
     if not value and not old:
         return value == old or all(part is None or isinstance(part, list | dict) for part in (value, old))

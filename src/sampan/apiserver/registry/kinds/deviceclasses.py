@@ -20,6 +20,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 class DeviceClassStrategy(Strategy):
     return_deleted_object = True
     counts_generation = True
+    has_name_tag = True
     has_expressions = True
     columns = (NAME, AGE)
 

@@ -47,6 +47,7 @@ _COLUMNS = (
 class ReplicationControllerStrategy(Strategy):
     columns = _COLUMNS
     counts_generation = True
+    has_name_tag = True
     default_garbage_collection_policy = "Orphan"
 
     def default(self, obj: ReplicationController) -> None:

@@ -196,15 +196,9 @@ def validate_pod_security_context(spec: PodSpec, options: PodValidationOptions, 
         yield from validate_user_or_group_id(group, f"{path}.supplementalGroups[{index}]")
     yield from validate_sysctls(spec, options, f"{path}.sysctls")
     yield from _validate_policies_and_profiles(context, path)
-    policy = context.seLinuxChangePolicy
-    if policy is not None and policy != "Recursive":
-        yield from _validate_change_policy(policy, options, f"{path}.seLinuxChangePolicy")
-
-
-def _validate_change_policy(policy: str, options: PodValidationOptions, path: str) -> FieldErrors:
-    """Yield an error for MountOption, whose feature gate is off by default, unless the old pod sets a policy."""
-    policies = ("MountOption", "Recursive") if options.selinux_mounts else ("Recursive",)
-    yield from validate_optional_one_of(policy, policies, path)
+    yield from validate_optional_one_of(
+        context.seLinuxChangePolicy, ("MountOption", "Recursive"), f"{path}.seLinuxChangePolicy"
+    )
 
 
 def validate_shared_process_namespace(spec: PodSpec, path: str) -> FieldErrors:

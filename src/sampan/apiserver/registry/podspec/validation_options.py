@@ -71,11 +71,6 @@ class PodValidationOptions:
         return self._old is not None and security.has_host_sysctl(self._old)
 
     @cached_property
-    def selinux_mounts(self) -> bool:
-        context = self._old.securityContext if self._old is not None else None
-        return context is not None and context.seLinuxChangePolicy is not None
-
-    @cached_property
     def empty_image_references(self) -> bool:
         return self._old is not None and any(
             volume.image is not None and not volume.image.reference for volume in self._old.volumes
