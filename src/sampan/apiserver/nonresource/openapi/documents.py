@@ -44,6 +44,10 @@ SECURITY_SCHEMES = {
 _VERSION = "io.k8s.apimachinery.pkg.version.Info"
 
 
+class NoDocument(KeyError):
+    """There is no document of this name; the group of custom resources may have been removed meanwhile."""
+
+
 class OpenApiContents:
     """The paths of each document by its name: `api/v1`, `apis/apps/v1`, `version`."""
 
@@ -63,9 +67,9 @@ class OpenApiContents:
         return sorted(names)
 
     def paths(self, name: str) -> list[PathItem]:
-        """Return the paths of a document. Raise KeyError if it does not exist."""
+        """Return the paths of a document. Raise NoDocument if it does not exist."""
         if name not in self.names():
-            raise KeyError(name)
+            raise NoDocument(name)
         if name in _ROOTS or name in _ISSUER:
             return [_ROOTS.get(name) or _ISSUER[name]]
         if versions := self.versions(name):

@@ -99,7 +99,12 @@ class OpenApiHandler:
             headers |= {"Cache-Control": "public, immutable", "Expires": _format_next_year(self._registry.clock.now())}
         if _is_current(call, headers):
             return RawResponse(b"", JSON, 304, headers)
-        packed = await self._document(f"v3 {name}", hash, lambda: converted or _v3_document(contents, name))
+        from sampan.apiserver.nonresource.openapi.documents import NoDocument
+
+        try:
+            packed = await self._document(f"v3 {name}", hash, lambda: converted or _v3_document(contents, name))
+        except NoDocument:
+            return RawResponse(b"", code=404)
         return await self._respond_packed(call, packed, JSON, headers)
 
     async def _v2(self, call: Call) -> ApiResponse:
@@ -154,11 +159,14 @@ class OpenApiHandler:
 
     async def _document(self, key: str, hash: str, make: Callable[[], bytes]) -> bytes:
         """Return the compressed document; `make` generates it only if `hash`, the hash of its content, has changed.
-        Concurrent requests share one document."""
+        Concurrent requests share one document. It is not kept if resources have changed while it was made."""
         async with self._turns.held(key):
             kept_hash, packed = self._kept.pop(key, ("", b""))
             if kept_hash != hash:
+                generation = self._registry.scheme.generation
                 packed = await self._worker.run(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
+                if generation != self._registry.scheme.generation:
+                    return packed
                 if len(self._kept) >= _CACHE_SIZE:
                     del self._kept[next(iter(self._kept))]
             self._kept[key] = hash, packed

@@ -6,6 +6,7 @@ The message is openapi.v2.Document of gnostic.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from sampan.apiserver.nonresource.openapi.components import Parameter
 from sampan.apiserver.nonresource.openapi.documents import (
     INFO,
     SECURITY_SCHEMES,
+    NoDocument,
     OpenApiContents,
     collect_schema_names,
     extensions,
@@ -39,8 +41,14 @@ _INLINE_PARAMETERS = frozenset({"dryRun", "fieldValidation"})
 
 
 def document(contents: OpenApiContents) -> dict[str, Any]:
-    items = [item for name in contents.names() for item in contents.paths(name)]
-    versions = [version for name in contents.names() for version in contents.versions(name)]
+    """Return the document of all paths, without those of groups that are removed while it is made: it is made in a
+    thread."""
+    items: list[PathItem] = []
+    versions: list[tuple[str, str]] = []
+    for name in contents.names():
+        with suppress(NoDocument):
+            items += contents.paths(name)
+            versions += contents.versions(name)
     schemas = contents.definitions.closure(collect_schema_names(items), versions)
     shared: dict[str, Any] = {}
     paths = {item.path: _path(item, shared) for item in sorted(items, key=lambda item: item.path)}
