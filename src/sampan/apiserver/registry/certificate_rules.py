@@ -49,6 +49,23 @@ def _validate_signer_part(text: str, check: names.NameCheck, path: str) -> Field
             return
 
 
+def find_bundle_name_errors(name: str, signer: str, *, is_prefix: bool = False) -> list[str]:
+    """Return the errors of a bundle's name, which must start with the name of its signer."""
+    if not signer:
+        if ":" in name:
+            return ['ClusterTrustBundle without signer name must not have ":" in its name']
+        return names.dns1123_subdomain(name, prefix=is_prefix)
+    prefix = f"{signer.replace('/', ':')}:"
+    if not name.startswith(prefix):
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"]
+    return names.dns1123_subdomain(name.removeprefix(prefix), prefix=is_prefix)
+
+
+def is_kubernetes_signer(signer: str) -> bool:
+    domain = signer.partition("/")[0]
+    return domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+
+
 def parse_request(text: bytes) -> CertificateSigningRequest:
     """Parse `spec.request`. Raise ValueError with kube-apiserver's message if it is invalid."""
     from sampan.machinery.pki.certificates import parse_signing_request

@@ -168,13 +168,14 @@ def validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
 
 def validate_annotations(annotations: Mapping[str, str], path: FieldPath | str) -> list[FieldError]:
     field_errors: list[FieldError] = []
-    size = 0
-    for key, value in sorted(annotations.items()):
+    for key in sorted(annotations):
         field_errors += [FieldError.invalid(path, key, text) for text in names.qualified_name(key.lower())]
-        size += len(key.encode()) + len(value.encode())
-    if size > _MAX_ANNOTATIONS_BYTES:
-        field_errors.append(FieldError.too_long(path, _MAX_ANNOTATIONS_BYTES))
-    return field_errors
+    return field_errors + validate_annotations_size(annotations, path)
+
+
+def validate_annotations_size(annotations: Mapping[str, str], path: FieldPath | str) -> list[FieldError]:
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    return [FieldError.too_long(path, _MAX_ANNOTATIONS_BYTES)] if size > _MAX_ANNOTATIONS_BYTES else []
 
 
 def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldError]:

@@ -222,6 +222,81 @@ VOLUMES = {
             "a duration less than 10 minutes"
         ],
     ),
+    "pod certificates": (
+        {
+            "volumes": [
+                {
+                    "name": "v",
+                    "projected": {
+                        "sources": [
+                            {
+                                "podCertificate": {
+                                    "signerName": "kubernetes.io/s",
+                                    "keyType": "x",
+                                    "maxExpirationSeconds": 86401,
+                                    "userAnnotations": {"a": "b", "c.d/e": "f"},
+                                }
+                            },
+                            {
+                                "podCertificate": {
+                                    "signerName": "e.com/s",
+                                    "keyType": "ED25519",
+                                    "maxExpirationSeconds": 3599,
+                                    "keyPath": "same",
+                                    "certificateChainPath": "same",
+                                }
+                            },
+                        ]
+                    },
+                }
+            ],
+        },
+        [
+            'spec.volumes[0].projected.sources[0].podCertificate.userAnnotations: Invalid value: "a": must be a '
+            'domain-prefixed key (such as "acme.io/foo")',
+            'spec.volumes[0].projected.sources[0].podCertificate.keyType: Unsupported value: "x": supported values: '
+            '"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"',
+            "spec.volumes[0].projected.sources[0].podCertificate.maxExpirationSeconds: Invalid value: 86401: if "
+            "provided, maxExpirationSeconds must be <= 86400",
+            "spec.volumes[0].projected.sources[0].podCertificate: Required value: specify at least one of "
+            "credentialBundlePath, keyPath, and certificateChainPath",
+            "spec.volumes[0].projected.sources[1].podCertificate.maxExpirationSeconds: Invalid value: 3599: if "
+            "provided, maxExpirationSeconds must be >= 3600",
+            'spec.volumes[0].projected: Invalid value: "same": conflicting duplicate paths',
+        ],
+    ),
+    "cluster trust bundles": (
+        {
+            "volumes": [
+                {
+                    "name": "v",
+                    "projected": {
+                        "sources": [
+                            {"clusterTrustBundle": {"path": "a"}},
+                            {"clusterTrustBundle": {"path": "a", "name": "e.com:s:B"}},
+                            {"clusterTrustBundle": {"path": "b", "name": "x", "labelSelector": {}}},
+                            {"clusterTrustBundle": {"path": "", "signerName": ""}},
+                        ]
+                    },
+                }
+            ],
+        },
+        [
+            "spec.volumes[0].projected.sources[0].clusterTrustBundle: Required value: either name or signerName must "
+            "be specified",
+            'spec.volumes[0].projected.sources[1].clusterTrustBundle.name: Invalid value: "e.com:s:B": not a valid '
+            "clustertrustbundlename: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
+            "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex "
+            "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            'spec.volumes[0].projected: Invalid value: "a": conflicting duplicate paths',
+            "spec.volumes[0].projected.sources[2].clusterTrustBundle.labelSelector: Invalid value: {}: labelSelector "
+            "must be unset if name is specified",
+            "spec.volumes[0].projected.sources[3].clusterTrustBundle.signerName: Required value: must be a valid "
+            "signer name",
+            "spec.volumes[0].projected.sources[3].clusterTrustBundle.signerName: Required value",
+            "spec.volumes[0].projected.sources[3].clusterTrustBundle.path: Required value",
+        ],
+    ),
     "token without service account": (
         {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
         [

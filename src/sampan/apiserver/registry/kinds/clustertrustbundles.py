@@ -8,7 +8,11 @@ from typing import Any
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.apiserver.registry.behavior import ResourceBehavior
-from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors, validate_signer_name
+from sampan.apiserver.registry.certificate_rules import (
+    find_bundle_name_errors,
+    find_trust_anchor_errors,
+    validate_signer_name,
+)
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import NAME
@@ -47,18 +51,6 @@ def _validate_name_and_signer(obj: Any) -> FieldErrors:
             yield FieldError.invalid("metadata.name", meta.name, text)
     if signer:
         yield from validate_signer_name(signer, "spec.signerName")
-
-
-def find_bundle_name_errors(name: str, signer: str, *, is_prefix: bool = False) -> list[str]:
-    """Return the errors of a bundle's name, which must start with the name of its signer."""
-    if not signer:
-        if ":" in name:
-            return ['ClusterTrustBundle without signer name must not have ":" in its name']
-        return names.dns1123_subdomain(name, prefix=is_prefix)
-    prefix = f"{signer.replace('/', ':')}:"
-    if not name.startswith(prefix):
-        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"]
-    return names.dns1123_subdomain(name.removeprefix(prefix), prefix=is_prefix)
 
 
 def _validate_trust_bundle(bundle: str) -> Iterator[FieldError]:

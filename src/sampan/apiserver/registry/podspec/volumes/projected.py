@@ -1,22 +1,33 @@
-"""Validation of projected volumes: service account tokens, config maps, secrets and the downward API in one volume."""
+"""Validation of projected volumes: service account tokens, config maps, secrets, the downward API, cluster trust
+bundles and pod certificates in one volume."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.core_v1 import (
+    ClusterTrustBundleProjection,
     ConfigMapProjection,
     DownwardAPIProjection,
     DownwardAPIVolumeFile,
     KeyToPath,
     ObjectFieldSelector,
+    PodCertificateProjection,
     ProjectedVolumeSource,
     SecretProjection,
     ServiceAccountTokenProjection,
     VolumeProjection,
 )
+from sampan.apiserver.registry.certificate_rules import (
+    find_bundle_name_errors,
+    is_kubernetes_signer,
+    validate_signer_name,
+)
+from sampan.apiserver.registry.metadata import validate_annotations_size
 from sampan.apiserver.registry.podspec.env import (
     VOLUME_FIELDS,
     validate_object_field_selector,
@@ -28,6 +39,7 @@ from sampan.apiserver.registry.validation import (
     validate_file_mode,
     validate_local_non_reserved_path,
     validate_required,
+    validate_user_or_group_id,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +47,10 @@ if TYPE_CHECKING:
 
 
 _MIN_EXPIRATION_S, _MAX_EXPIRATION_S = 600, 2**32
+_MIN_CERTIFICATE_S = 3600
+_MAX_CERTIFICATE_S, _MAX_KUBERNETES_CERTIFICATE_S = 91 * 86400, 86400
+"""The longest life of a certificate, and that of one whose signer belongs to Kubernetes."""
+_KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 _CONFLICT = "conflicting duplicate paths"
 
 
@@ -48,6 +64,7 @@ def _validate_key_to_path(item: KeyToPath, path: str) -> FieldErrors:
     yield from validate_required(item.path, f"{path}.path")
     yield from validate_local_non_reserved_path(item.path, f"{path}.path")
     yield from validate_file_mode(item.mode, f"{path}.mode")
+    yield from validate_user_or_group_id(item.user, f"{path}.user")
 
 
 def validate_downward_api_file(file: DownwardAPIVolumeFile, path: str) -> FieldErrors:
@@ -65,12 +82,14 @@ def validate_downward_api_file(file: DownwardAPIVolumeFile, path: str) -> FieldE
     else:
         yield FieldError.required(path, "one of fieldRef and resourceFieldRef is required")
     yield from validate_file_mode(file.mode, f"{path}.mode")
+    yield from validate_user_or_group_id(file.user, f"{path}.user")
 
 
 def validate_projected_volume(source: ProjectedVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
     if is_token_source(source):
         return
     yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
+    yield from validate_user_or_group_id(source.defaultUser, f"{path}.defaultUser")
     paths: set[str] = set()
     for index, part in enumerate(source.sources or ()):
         yield from _validate_projection(part, options, paths, f"{path}.sources[{index}]", path)
@@ -79,7 +98,6 @@ def validate_projected_volume(source: ProjectedVolumeSource, options: PodValidat
 def _validate_projection(
     part: VolumeProjection, options: PodValidationOptions, paths: set[str], item_path: str, path: str
 ) -> FieldErrors:
-    """Validate one source. Cluster trust bundles and pod certificates have been dropped as disabled."""
     if part.secret is not None:
         yield from _validate_object_projection(part.secret, paths, f"{item_path}.secret", path)
     if part.configMap is not None:
@@ -92,7 +110,14 @@ def _validate_projection(
         yield from _validate_token_projection(
             part.serviceAccountToken, options, f"{item_path}.serviceAccountToken", path
         )
-    given_parts = (part.secret, part.configMap, part.downwardAPI, part.serviceAccountToken)
+    if part.clusterTrustBundle is not None:
+        yield from _validate_bundle_projection(part.clusterTrustBundle, paths, f"{item_path}.clusterTrustBundle", path)
+    if part.podCertificate is not None:
+        yield from _validate_certificate_projection(part.podCertificate, paths, f"{item_path}.podCertificate", path)
+    given_parts = (
+        *(part.secret, part.configMap, part.downwardAPI),
+        *(part.serviceAccountToken, part.clusterTrustBundle, part.podCertificate),
+    )
     if sum(source is not None for source in given_parts) > 1:
         yield FieldError.forbidden(item_path, "may not specify more than 1 volume type per source")
 
@@ -128,6 +153,93 @@ def _validate_token_projection(
         for error in validate_local_non_reserved_path(token.path, f"{path}.path"):
             if not options.far_token_paths:
                 yield error
+    yield from validate_user_or_group_id(token.user, f"{item_path}.user")
+
+
+def _validate_bundle_projection(
+    source: ClusterTrustBundleProjection, paths: set[str], item_path: str, path: str
+) -> FieldErrors:
+    if source.name is not None and source.signerName is not None:
+        shown = {  # kube-apiserver shows its internal type
+            "Name": source.name,
+            "SignerName": source.signerName,
+            "LabelSelector": source.labelSelector,
+            "Optional": source.optional,
+            "Path": source.path,
+            "User": source.user,
+        }
+        yield FieldError.invalid(item_path, shown, "only one of name and signerName may be used")
+    elif source.name is not None:
+        yield from _validate_bundle_name(source.name, f"{item_path}.name")
+        if source.labelSelector is not None:
+            text = "labelSelector must be unset if name is specified"
+            yield FieldError.invalid(f"{item_path}.labelSelector", source.labelSelector, text)
+    elif source.signerName is not None:
+        if not source.signerName:
+            yield FieldError.required(f"{item_path}.signerName", "must be a valid signer name")
+        yield from validate_signer_name(source.signerName, f"{item_path}.signerName")
+        yield from selector_errors(source.labelSelector, f"{item_path}.labelSelector")
+    else:
+        yield FieldError.required(item_path, "either name or signerName must be specified")
+    if not source.path:
+        yield FieldError.required(f"{item_path}.path")
+    yield from validate_user_or_group_id(source.user, f"{item_path}.user")
+    yield from validate_local_non_reserved_path(source.path, f"{item_path}.path")
+    if source.path in paths:
+        yield FieldError.invalid(path, source.path, _CONFLICT)
+    paths.add(source.path)
+
+
+def _validate_bundle_name(name: str, path: str) -> FieldErrors:
+    if not name:
+        yield FieldError.required(path, "must be a valid object name")
+    signer = name.rpartition(":")[0].replace(":", "/")
+    for text in find_bundle_name_errors(name, signer):
+        yield FieldError.invalid(path, name, f"not a valid clustertrustbundlename: {text}")
+
+
+def _validate_certificate_projection(
+    source: PodCertificateProjection, paths: set[str], item_path: str, path: str
+) -> FieldErrors:
+    yield from validate_signer_name(source.signerName, f"{item_path}.signerName")
+    yield from _validate_user_annotations(source.userAnnotations, f"{item_path}.userAnnotations")
+    yield from validate_user_or_group_id(source.user, f"{item_path}.user")
+    if source.keyType not in _KEY_TYPES:
+        yield FieldError.not_supported(f"{item_path}.keyType", source.keyType, _KEY_TYPES)
+    life_s = source.maxExpirationSeconds
+    if life_s is not None:
+        max_s = _MAX_KUBERNETES_CERTIFICATE_S if is_kubernetes_signer(source.signerName) else _MAX_CERTIFICATE_S
+        for is_wrong, text in (
+            (life_s < _MIN_CERTIFICATE_S, f">= {_MIN_CERTIFICATE_S}"),
+            (life_s > max_s, f"<= {max_s}"),
+        ):
+            if is_wrong:
+                detail = f"if provided, maxExpirationSeconds must be {text}"
+                yield FieldError.invalid(f"{item_path}.maxExpirationSeconds", life_s, detail)
+    files = {
+        "credentialBundlePath": source.credentialBundlePath,
+        "keyPath": source.keyPath,
+        "certificateChainPath": source.certificateChainPath,
+    }
+    for name, file in files.items():
+        if file:
+            yield from validate_local_non_reserved_path(file, f"{item_path}.{name}")
+            yield from _validate_unique_path(file, paths, file, path)
+    if not any(files.values()):
+        text = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+        yield FieldError.required(item_path, text)
+
+
+def _validate_user_annotations(annotations: Mapping[str, str], path: str) -> FieldErrors:
+    for key in sorted(annotations):
+        lowered = key.lower()
+        messages = names.qualified_name(lowered) if lowered else []
+        if not lowered:
+            yield FieldError.required(path)
+        elif not messages and "/" not in lowered:
+            messages = ['must be a domain-prefixed key (such as "acme.io/foo")']
+        yield from (FieldError.invalid(path, lowered, text) for text in messages)
+    yield from validate_annotations_size(annotations, path)
 
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -35,6 +35,7 @@ from sampan.apiserver.registry.validation import (
     validate_local_descending_path,
     validate_one_of,
     validate_required,
+    validate_user_or_group_id,
 )
 
 if TYPE_CHECKING:
@@ -100,16 +101,19 @@ def _validate_secret(source: SecretVolumeSource, options: PodValidationOptions, 
     yield from validate_required(source.secretName, f"{path}.secretName")
     yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
     yield from validate_keys_to_paths(source.items, f"{path}.items")
+    yield from validate_user_or_group_id(source.defaultUser, f"{path}.defaultUser")
 
 
 def _validate_config_map(source: ConfigMapVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
     yield from validate_required(source.name, f"{path}.name")
     yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
     yield from validate_keys_to_paths(source.items, f"{path}.items")
+    yield from validate_user_or_group_id(source.defaultUser, f"{path}.defaultUser")
 
 
 def _validate_downward(source: DownwardAPIVolumeSource, options: PodValidationOptions, path: str) -> FieldErrors:
     yield from validate_file_mode(source.defaultMode, f"{path}.defaultMode")
+    yield from validate_user_or_group_id(source.defaultUser, f"{path}.defaultUser")
     for file in source.items:
         yield from validate_downward_api_file(file, path)
 
