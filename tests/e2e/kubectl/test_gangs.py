@@ -10,7 +10,7 @@ from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "gang.yaml"
-GROUP, CONDITION = "podgroup/training", "--for=condition=PodGroupScheduled"
+GROUP, CONDITION = "podgroup/training", "--for=condition=PodGroupInitiallyScheduled"
 
 
 @pytest.fixture(scope="module")

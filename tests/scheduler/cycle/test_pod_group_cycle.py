@@ -14,6 +14,7 @@ from sampan.api.types.scheduling_v1beta1 import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
+from sampan.machinery import errors
 from sampan.machinery.client import DeleteParameters
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
@@ -111,7 +112,7 @@ async def group_condition(cluster: RunningScheduler, name: str = "g") -> tuple[s
     """Status, reason and message of the condition of the group."""
     await cluster.settle()
     (condition,) = (await cluster.cluster.client.for_kind(PodGroup).get(name, NAMESPACE)).status.conditions
-    assert condition.type == "PodGroupScheduled"
+    assert condition.type == "PodGroupInitiallyScheduled"
     return condition.status, condition.reason, condition.message
 
 
@@ -121,12 +122,13 @@ async def test_pod_group_condition_shows_whether_it_is_scheduled() -> None:
         await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
         for number in range(3):
             await cluster.create(member(cluster, f"p{number}", "g"))
-        assert await group_condition(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
+        shortage = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+        message = f"{shortage}, pod group preemption: No preemption victims found for incoming preemptor"
+        assert await group_condition(cluster) == ("False", "Unschedulable", message)
         messages = {(await cluster.condition(f"p{number}")).message for number in range(3)}
         assert messages == {
-            "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled",
-            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are "
-            "available: 1 No preemption victims found for incoming pod.",
+            f"pod group is unschedulable, {message}",
+            "0/1 nodes are available: 1 Insufficient cpu.",
         }
         await cluster.node("b", cpu="2")
         await cluster.cluster.clock.advance(30)
@@ -145,7 +147,9 @@ async def test_preemption_makes_room_for_the_whole_group_or_not_at_all(min_count
         for number in range(3):
             await cluster.create(cluster.pod(f"low{number}", cpu="1"))
             await cluster.settle()
-        await cluster.cluster.client.for_kind(PodGroup).create(group("g", min_count))
+        gang = group("g", min_count)
+        gang.spec.priorityClassName = "high"
+        await cluster.cluster.client.for_kind(PodGroup).create(gang)
         for number in range(min_count):
             pod = member(cluster, f"p{number}", "g")
             pod.spec.priorityClassName = "high"
@@ -155,7 +159,9 @@ async def test_preemption_makes_room_for_the_whole_group_or_not_at_all(min_count
             await cluster.cluster.clock.advance(60)
             assert await cluster.events("Preempted") == []
             assert "" not in await cluster.find_nodes("low0", "low1", "low2")
-            assert await group_condition(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
+            shortage = "minCount (5) cannot be satisfied: {} scheduled, {} remaining"
+            message = f"{shortage.format(1, 3)}, pod group preemption: {shortage.format(4, 0)}"
+            assert await group_condition(cluster) == ("False", "Unschedulable", message)
             return
         assert len(await cluster.events("Preempted")) == 2
         await cluster.cluster.clock.advance(60)
@@ -214,3 +220,36 @@ async def test_scheduling_group_is_dropped_if_the_api_is_not_served() -> None:
         pod = await cluster.create(member(cluster, "p", "g"))
         assert pod.spec.schedulingGroup is None
         assert await cluster.find_nodes("p") == ["a"]
+
+
+async def test_pods_with_another_priority_than_their_group_are_not_scheduled() -> None:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
+        high = PriorityClass(value=1000)
+        high.metadata.name = "high"
+        await cluster.cluster.client.for_kind(PriorityClass).create(high)
+        await cluster.node("a")
+        await cluster.cluster.client.for_kind(PodGroup).create(group("g", 1))
+        pod = member(cluster, "p", "g")
+        pod.spec.priorityClassName = "high"
+        await cluster.create(pod)
+        message = (
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 1000 and 0"
+        )
+        assert await group_condition(cluster) == ("False", "SchedulerError", message)
+        condition = await cluster.condition("p")
+        assert (condition.reason, condition.message) == ("SchedulerError", message)
+
+
+async def test_a_group_has_the_priority_of_its_class() -> None:
+    async with running_scheduler(runtime_config=RUNTIME_CONFIG, feature_gates=GATES) as cluster:
+        high = PriorityClass(value=1000)
+        high.metadata.name = "high"
+        await cluster.cluster.client.for_kind(PriorityClass).create(high)
+        groups = cluster.cluster.client.for_kind(PodGroup)
+        gang = group("g", 1)
+        gang.spec.priorityClassName = "high"
+        assert (await groups.create(gang)).spec.priority == 1000
+        other = group("h", 1)
+        other.spec.priorityClassName, other.spec.priority = "high", 7
+        with pytest.raises(errors.Forbidden, match=r"priority set in the pod group \(7\) must match"):
+            await groups.create(other)

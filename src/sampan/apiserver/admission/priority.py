@@ -1,4 +1,5 @@
-"""Priority: sets the priority of pods from their priority class or the default one, and ensures a single default."""
+"""Priority: sets the priority of pods and pod groups from their priority class or the default one, and ensures a single
+default."""
 
 from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod
@@ -9,6 +10,8 @@ from sampan.apiserver.admission.framework.contract import AdmissionAttributes, O
 _GROUP = "scheduling.k8s.io"
 _NO_CLASS = PriorityClass(value=0, preemptionPolicy="PreemptLowerPriority")
 """The class that applies if there is no default class."""
+_POD_GROUPS = {"podgroups": "pod group", "compositepodgroups": "composite pod group"}
+"""The groups of pods, with what errors call them."""
 
 
 class PriorityAdmission:
@@ -16,9 +19,12 @@ class PriorityAdmission:
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_known = (resource.group, resource.plural) in (("", "pods"), (_GROUP, "priorityclasses"))
+        is_known = is_known or (resource.group == _GROUP and resource.plural in _POD_GROUPS and operation == "CREATE")
         return is_known and operation in ("CREATE", "UPDATE") and not subresource
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
+        if (title := _POD_GROUPS.get(attributes.resource.plural)) is not None:
+            await _give_group_priority(attributes, title)
         if attributes.resource.plural != "pods":
             return
         if attributes.operation == "CREATE":
@@ -59,6 +65,17 @@ async def _give_priority(attributes: AdmissionAttributes, pod: Pod) -> None:
         why = f"the string value of PreemptionPolicy ({spec.preemptionPolicy}) must not be provided in pod spec"
         raise attributes.forbidden(f"{why}; {start} {policy} from the given PriorityClass name")
     spec.preemptionPolicy = policy
+
+
+async def _give_group_priority(attributes: AdmissionAttributes, title: str) -> None:
+    spec = attributes.obj.spec
+    priority_class = await _class_of(attributes, spec.priorityClassName)
+    if spec.priority not in (None, priority_class.value):
+        raise attributes.forbidden(
+            f"priority set in the {title} ({spec.priority}) must match the priority computed ({priority_class.value}) "
+            "based on the priority class set in the spec"
+        )
+    spec.priority, spec.priorityClassName = priority_class.value, priority_class.metadata.name
 
 
 async def _class_of(attributes: AdmissionAttributes, name: str) -> PriorityClass:

@@ -35,7 +35,8 @@ from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 log = logging.getLogger(__name__)
 
 UNSCHEDULABLE = "pod group is unschedulable"
-PREEMPTING = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
+NO_VICTIMS = "No preemption victims found for incoming preemptor"
+_UNSCHEDULABLE_REASON, _ERROR_REASON = "Unschedulable", "SchedulerError"
 
 
 class _ReservedPod(NamedTuple):
@@ -72,6 +73,15 @@ class _PodGroupPlacement:
     reserved: list[_ReservedPod] = field(default_factory=list)
     unschedulable: list[_UnschedulablePod] = field(default_factory=list)
     plans: list[_PreemptionPlan] = field(default_factory=list)
+    shortage: str = ""
+    """Why the group cannot become complete, as soon as too few pods remain."""
+    late: set[str] = field(default_factory=set)
+    """The UIDs of pods that were tried after that, only to find out whether preemption helps."""
+
+    def note_progress(self, remaining: int) -> None:
+        scheduled, min_count = self.group.count_scheduled(), self.group.min_count
+        if not self.shortage and scheduled + remaining < min_count:
+            self.shortage = describe_shortage(min_count, scheduled, remaining)
 
 
 class PodGroupCycle:
@@ -104,8 +114,18 @@ class PodGroupCycle:
         """Schedule the pod and the other pods of its group that are in the queue."""
         attempt = _PodGroupPlacement(framework, group)
         began = time.perf_counter()
-        for queued in (first, *self._queue.pop_pods(group.uids)):
+        members = [first, *self._queue.pop_pods(group.uids)]
+        if mismatch := group.find_mismatch([queued.info.pod for queued in members]):
+            self._start_task(group.publish(_ERROR_REASON, mismatch))
+            for queued in members:
+                self._failures.handle_error(queued, mismatch)
+            return
+        attempt.note_progress(len(members))
+        for index, queued in enumerate(members):
+            if attempt.shortage:
+                attempt.late.add(queued.uid)
             await self._try(attempt, queued)
+            attempt.note_progress(len(members) - index - 1)
             if time.perf_counter() - began > self._turn_s:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
@@ -142,7 +162,7 @@ class PodGroupCycle:
     async def _bind(self, attempt: _PodGroupPlacement) -> None:
         """Bind the reserved pods; the group is complete, or its missing pods are not in this queue."""
         if attempt.group.is_enough():
-            self._start_task(attempt.group.publish(""))
+            self._start_task(attempt.group.publish("", ""))
         for queued, cycle, result, node in attempt.reserved:
             self._decisions.record_selected_node(queued, result, node)
             await self._binding_cycle.start_binding(queued, attempt.framework, cycle, node)
@@ -156,10 +176,27 @@ class PodGroupCycle:
         try:
             await self._plan_preemption(attempt)
             has_plan = attempt.group.is_enough()
+            outcome = self._describe_preemption(attempt, has_plan)
         finally:
             self._rollback(attempt)
-        self._start_task(attempt.group.publish(PREEMPTING if has_plan else UNSCHEDULABLE))
-        self._publish_failure(attempt, has_plan)
+        message = f"{attempt.shortage}, pod group preemption: {outcome}"
+        self._start_task(attempt.group.publish(_UNSCHEDULABLE_REASON, message))
+        self._publish_failure(attempt, message, has_plan)
+
+    def _describe_preemption(self, attempt: _PodGroupPlacement, has_plan: bool) -> str:
+        if has_plan:
+            victims = sum(len(plan.result.victims) for plan in attempt.plans)
+            return f"found a placement for podgroup, preempting {victims} victims"
+        cycle = attempt.unschedulable[0].cycle
+        if cycle.pod.spec.preemptionPolicy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        priority = cycle.info.priority
+        own = {reserved.queued.uid for reserved in attempt.reserved} | {plan.pod.queued.uid for plan in attempt.plans}
+        if not attempt.plans and not any(
+            info.priority < priority and info.uid not in own for pods in self._table.pods for info in pods.values()
+        ):
+            return NO_VICTIMS
+        return describe_shortage(attempt.group.min_count, attempt.group.count_scheduled(), 0)
 
     # -- preemption --------------------------------------------------------------------------------------------------
 
@@ -187,22 +224,27 @@ class PodGroupCycle:
             binding_points.unreserve(reserved.cycle, reserved.node)
             self._cache.forget(reserved.queued.uid)
 
-    def _publish_failure(self, attempt: _PodGroupPlacement, has_plan: bool) -> None:
+    def _publish_failure(self, attempt: _PodGroupPlacement, message: str, has_plan: bool) -> None:
         """Publish the failure; pods that had a node wait for the same events as those that had none."""
         plugins = set[str]().union(*(pod.plugins for pod in attempt.unschedulable))
-        message = PREEMPTING if has_plan else f"{UNSCHEDULABLE}, {attempt.group.waiting_message}"
-        plans = {plan.pod.queued.uid: plan for plan in attempt.plans}
+        plans = {plan.pod.queued.uid: plan.result for plan in attempt.plans} if has_plan else {}
         for queued, cycle, why in attempt.unschedulable:
             if isinstance(why, Status):
                 self._failures.handle_rejected(queued, why)
-            elif queued.uid not in plans:
-                self._failures.publish_unschedulable(queued, cycle, why, PostFilterResult())
-            elif has_plan:
-                self._failures.publish_unschedulable(queued, cycle, why, plans[queued.uid].result)
+            elif queued.uid in attempt.late and queued.uid not in plans:
+                self._failures.handle_incomplete_group(queued, plugins, attempt.shortage)
             else:
-                self._failures.handle_incomplete_group(queued, plugins, message)
+                why.post_filter = ""
+                result = plans.get(queued.uid, PostFilterResult(nominated=""))
+                self._failures.publish_unschedulable(queued, cycle, why, result)
         for reserved in attempt.reserved:
             if has_plan:
                 self._nominator.add(reserved.queued.info, reserved.node)
             nominated = reserved.node if has_plan else ""
-            self._failures.handle_incomplete_group(reserved.queued, plugins, message, nominated=nominated)
+            text = message if has_plan else f"{UNSCHEDULABLE}, {message}"
+            text = attempt.shortage if reserved.queued.uid in attempt.late and not has_plan else text
+            self._failures.handle_incomplete_group(reserved.queued, plugins, text, nominated=nominated)
+
+
+def describe_shortage(min_count: int, scheduled: int, remaining: int) -> str:
+    return f"minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"

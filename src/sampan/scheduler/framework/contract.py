@@ -100,10 +100,14 @@ class PodGroupAttempt(NamedTuple):
     """The UIDs of the group's pods that are not bound."""
     is_enough: Callable[[], bool]
     """Whether enough pods of the group have a node reserved."""
-    waiting_message: str
-    """The message for pods that have a node while the group is incomplete."""
-    publish: Callable[[str], Coroutine[Any, Any, None]]
-    """Publishes the outcome of an attempt: the reason for its failure, or "" for success."""
+    min_count: int
+    """How many pods of the group must have a node."""
+    count_scheduled: Callable[[], int]
+    """Returns how many pods of the group have a node, reserved or bound."""
+    find_mismatch: Callable[[Sequence[Pod]], str]
+    """Returns why pods cannot be scheduled together, or ""."""
+    publish: Callable[[str, str], Coroutine[Any, Any, None]]
+    """Publishes the outcome of an attempt: the reason and the message of its failure, or "" twice for success."""
 
 
 class NodeFilters(Protocol):

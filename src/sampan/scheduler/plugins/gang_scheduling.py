@@ -10,7 +10,7 @@ The PodGroup informer starts with the first pod that refers to a group: a server
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,10 +34,11 @@ from sampan.scheduler.framework.handle import Handle
 
 log = logging.getLogger(__name__)
 
-SCHEDULED = "PodGroupScheduled"
+SCHEDULED = "PodGroupInitiallyScheduled"
 NO_QUORUM = "waiting for minCount pods from a gang to appear in scheduling queue"
 WAITING = "waiting for minCount pods from a gang to be scheduled"
 REJECTED = "another pod of the gang could not be scheduled"
+PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 _POD_ADDED = ClusterEvent(EventResource.POD, ActionType.ADD)
 
 
@@ -57,17 +58,18 @@ def by_group(pod: Pod) -> Iterable[Hashable]:
     return () if group is None else (group,)
 
 
-def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] | None:
-    """Return the patch that sets the PodGroupScheduled condition, or None if it needs no change."""
+def condition_patch(group: PodGroup, reason: str, message: str, now: str) -> dict[str, Any] | None:
+    """Return the patch that sets the PodGroupInitiallyScheduled condition, or None if it needs no change. `reason` is
+    empty for success."""
     old = find_condition(group.status.conditions, SCHEDULED)
-    status, reason = ("False", "Unschedulable") if failure else ("True", "Scheduled")
-    if old is not None and (old.status == "True" or (old.status, old.message) == (status, failure)):
+    status, reason = ("False", reason) if reason else ("True", "Scheduled")
+    if old is not None and (old.status == "True" or (old.status, old.reason, old.message) == (status, reason, message)):
         return None
     condition = {
         "type": SCHEDULED,
         "status": status,
         "reason": reason,
-        "message": failure,
+        "message": message,
         "observedGeneration": group.metadata.generation,
         "lastTransitionTime": old.lastTransitionTime if old is not None and old.status == status else now,
     }
@@ -108,15 +110,23 @@ class GangScheduling:
         if key is None or self._is_complete(key):
             return None
         members = (pod for pod in self._pods.find(by_group, key) if not pod.spec.nodeName)
-        uids = [pod.metadata.uid for pod in members]
-        return PodGroupAttempt(uids, lambda: self._is_complete(key), WAITING, partial(self._publish_condition, key))
+        group = self._group(key)
+        gang = group.spec.schedulingPolicy.gang if group is not None else None
+        return PodGroupAttempt(
+            [pod.metadata.uid for pod in members],
+            is_enough=lambda: self._is_complete(key),
+            min_count=gang.minCount if gang is not None else 1,
+            count_scheduled=lambda: len(self._reserved.get(key, ())),
+            find_mismatch=partial(_find_mismatch, group),
+            publish=partial(self._publish_condition, key),
+        )
 
-    async def _publish_condition(self, key: NamespacedName, failure: str) -> None:
-        """Write the outcome to the PodGroupScheduled condition, which never changes back from "True"."""
+    async def _publish_condition(self, key: NamespacedName, reason: str, message: str) -> None:
+        """Write the outcome to the PodGroupInitiallyScheduled condition, which never changes back from "True"."""
         group = self._group(key)
         if group is None:
             return
-        patch = condition_patch(group, failure, times.format_time(self._handle.clock.now()))
+        patch = condition_patch(group, reason, message, times.format_time(self._handle.clock.now()))
         if patch is None:
             return
         try:
@@ -161,6 +171,7 @@ class GangScheduling:
         return [
             (_POD_ADDED, _is_member),
             (ClusterEvent(EventResource.POD_GROUP, ActionType.ADD), _is_own_group),
+            (ClusterEvent(EventResource.POD_GROUP, ActionType.UPDATE), _lowers_min_count),
         ]
 
     def _group(self, key: NamespacedName) -> PodGroup | None:
@@ -204,3 +215,29 @@ def _is_member(info: PodInfo, old: Any, new: Any) -> bool:
 
 def _is_own_group(info: PodInfo, old: Any, new: Any) -> bool:
     return group_of(info.pod) == NamespacedName(new.metadata.namespace, new.metadata.name)
+
+
+def _lowers_min_count(info: PodInfo, old: Any, new: Any) -> bool:
+    before, now = old.spec.schedulingPolicy.gang, new.spec.schedulingPolicy.gang
+    return _is_own_group(info, old, new) and before is not None and now is not None and now.minCount < before.minCount
+
+
+def _find_mismatch(group: PodGroup | None, pods: Sequence[Pod]) -> str:
+    """Return why pods cannot be scheduled together: they need one scheduler, one preemption policy, and the priority of
+    their group."""
+    first, priority = pods[0].spec, (group.spec.priority or 0) if group is not None else 0
+    policy = first.preemptionPolicy or PREEMPT_LOWER_PRIORITY
+    for spec in (pod.spec for pod in pods):
+        if spec.schedulerName != first.schedulerName:
+            return (
+                "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+                f'"{spec.schedulerName}" and "{first.schedulerName}"'
+            )
+        if (spec.priority or 0) != priority:
+            return (
+                "all pods in a single pod group should have the same priority as the pod group's priority, got "
+                f"{spec.priority or 0} and {priority}"
+            )
+        if (other := spec.preemptionPolicy or PREEMPT_LOWER_PRIORITY) != policy:
+            return f"all pods in a single pod group should have the same preemption policy, got {other} and {policy}"
+    return ""
