@@ -84,20 +84,25 @@ class RoleBindingStrategy(RbacStrategy):
                 subject.apiGroup = subject.apiGroup or GROUP
 
     def validate_create(self, ctx: Context, obj: Binding) -> Iterable[FieldError]:
-        yield from _validate_role_ref(obj.roleRef, self._roles)
+        return self._validate(obj)
+
+    def _validate(self, obj: Binding, *, is_role_changed: bool = False) -> FieldErrors:
+        yield from _validate_role_ref(obj.roleRef, self._roles, is_changed=is_role_changed)
         for index, subject in enumerate(obj.subjects):
             yield from _validate_subject(subject, f"subjects[{index}]", self._is_namespaced)
 
     def validate_update(self, ctx: Context, obj: Binding, old: Binding) -> Iterable[FieldError]:
-        yield from self.validate_create(ctx, obj)
+        yield from self._validate(obj, is_role_changed=obj.roleRef != old.roleRef)
         yield from validate_immutable(obj.roleRef, old.roleRef, "roleRef")
 
 
-def _validate_role_ref(reference: RoleRef, roles: Sequence[str]) -> FieldErrors:
+def _validate_role_ref(reference: RoleRef, roles: Sequence[str], *, is_changed: bool) -> FieldErrors:
     if reference.apiGroup != GROUP:
         yield FieldError.not_supported("roleRef.apiGroup", reference.apiGroup, [GROUP])
     if reference.kind not in roles:
         yield FieldError.not_supported("roleRef.kind", reference.kind, roles)
+    if is_changed:  # the tags do not validate an immutable field that was changed
+        yield from validate_required(reference.name, "roleRef.name")
     for text in names.path_segment(reference.name):
         yield FieldError.invalid("roleRef.name", reference.name, text)
 

@@ -190,7 +190,7 @@ def _compile_tags(field: TaggedField, tags: Sequence[Tag]) -> tuple[list[Gatekee
     for tag in _merge(tags):
         for is_gatekeeper, step in _compile_tag(field, tag):
             if is_gatekeeper:
-                gatekeepers.append(Gatekeeper(step, tag.name == "immutable" and tag.level != ""))
+                gatekeepers.append(Gatekeeper(step, tag.name == "immutable" and tag.level == "beta"))
             else:
                 steps.append(step)
     return gatekeepers, steps

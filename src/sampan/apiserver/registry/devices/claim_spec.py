@@ -79,7 +79,6 @@ def validate_raw_object(value: RawJSON, path: str) -> FieldErrors:
 
 MAX_REQUESTS = 32
 _MAX_CONSTRAINTS, _MAX_ALTERNATIVES = 32, 8
-_MODES = ("All", "ExactCount")
 _EXACTLY_ONE_ERROR = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 

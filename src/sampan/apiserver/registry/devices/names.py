@@ -3,7 +3,6 @@
 It also has the validation of lists and maps with a maximum size: items of a list that is too long are not validated.
 """
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -67,11 +66,8 @@ def _truncate_middle(text: str, longest: int) -> str:
 
 MAX_DOMAIN_LENGTH, MAX_IDENTIFIER_LENGTH = 63, 32
 MAX_QUALIFIED_NAME_LENGTH = MAX_DOMAIN_LENGTH + 1 + MAX_IDENTIFIER_LENGTH
-EFFECTS = ("NoExecute", "NoSchedule", "None")
-_OPERATORS = ("Equal", "Exists")
 validate_driver_name = validate_csi_driver_name
 """Device drivers have the same form of names as CSI drivers."""
-_is_uid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 
 def validate_pool_name(name: str, path: str) -> FieldErrors:
@@ -100,29 +96,11 @@ def validate_device_qualified_name(name: str, path: str) -> FieldErrors:
             yield FieldError.invalid(path, "", "the name must not be empty")
 
 
-def validate_fully_qualified_name(name: str, path: str) -> FieldErrors:
-    yield from validate_device_qualified_name(name, path)
-    if "/" not in name:
-        text = "a fully qualified name must be a domain and a name separated by a slash"
-        yield FieldError.invalid(path, name, text)
-
-
 def _validate_identifier(name: str, path: str) -> FieldErrors:
     if names.size(name) > MAX_IDENTIFIER_LENGTH:
         yield FieldError.too_long(path, MAX_IDENTIFIER_LENGTH)
     for text in names.c_identifier(name):
         yield FieldError.invalid(path, name, text)
-
-
-def validate_uid(uid: str, path: str) -> FieldErrors:
-    if _is_uid(uid):
-        return
-    if _is_uid(uid.lower()):
-        form = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
-        yield FieldError.invalid(path, uid, f"uid must be in RFC 4122 normalized form, {form}")
-    else:
-        why = f"invalid UUID length: {len(uid)}" if len(uid) not in (32, 36, 38, 45) else "invalid UUID format"
-        yield FieldError.invalid(path, uid, f"error validating uid: {why}")
 
 
 def validate_device_taint(taint: DeviceTaint, path: str) -> FieldErrors:

@@ -22,8 +22,8 @@ from sampan.apiserver.registry.validation import (
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
-_TYPES, _PROTOCOLS = ("FQDN", "IPv4", "IPv6"), ("SCTP", "TCP", "UDP")
-_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_MAX_ENDPOINTS, _MAX_PORTS, _MAX_HINTS = 1000, 20000, 8
 _MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _SHOWN = 3

@@ -79,14 +79,12 @@ def generate_selector(job: Job) -> None:
     job.spec.selector.matchLabels.setdefault(UID_LABEL, meta.uid)
 
 
-def validate_generated_selector(job: Job, *, has_new_labels: bool) -> FieldErrors:
-    """Yield errors unless selector and labels are as generated. Old jobs lack the labels with a prefix."""
+def _validate_generated_selector(job: Job) -> FieldErrors:
+    """Yield errors unless selector and labels are as generated."""
     selector, meta = job.spec.selector, job.metadata
     if job.spec.manualSelector or selector is None:
         return
-    labels = {_OLD_UID_LABEL: meta.uid, _OLD_NAME_LABEL: meta.name}
-    if has_new_labels:
-        labels |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
+    labels = {_OLD_UID_LABEL: meta.uid, _OLD_NAME_LABEL: meta.name, UID_LABEL: meta.uid, NAME_LABEL: meta.name}
     for key, value in labels.items():
         yield from _validate_label(job.spec.template.metadata.labels, key, value)
     selected = parse_selector(selector)
@@ -164,7 +162,7 @@ class JobStrategy(TemplateStrategy):
             generate_selector(obj)
 
     def validate_create(self, ctx: Context, obj: Job) -> Iterable[FieldError]:
-        yield from validate_generated_selector(obj, has_new_labels=True)
+        yield from _validate_generated_selector(obj)
         yield from _validate_spec(obj.spec, None, NEW_TEMPLATE)
         yield from _validate_hostname(obj)
 
