@@ -1,4 +1,5 @@
-"""Write src/sampan/api/data/feature_gates.json, the feature gates that `sampan.api.feature_gates` reads.
+"""Write src/sampan/api/data/feature_gates.json and feature_gate_dependencies.json, the feature gates that
+`sampan.api.feature_gates` reads.
 
 `python tools/feature_gates.py` joins the lists of all versions in `reference`; with `--check` it only compares. A gate
 that the list of a version no longer has was removed in that version. Minor versions stand for versions, and 0 for "in
@@ -17,6 +18,7 @@ Spec = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "src/sampan/api/data/feature_gates.json"
+DEPENDENCIES = OUTPUT.with_name("feature_gate_dependencies.json")
 ADDITIONS: Mapping[str, list[Spec]] = {
     # k8s.io/component-base: featuregate, logs/api/v1 and metrics/features
     "AllAlpha": [{"since": 0, "stage": "Alpha", "default": False}],
@@ -63,12 +65,19 @@ def _minor(version: str) -> int:
     return int(version.rpartition(".")[2])
 
 
+def dependencies() -> str:
+    """Return the gates that the gates of the newest version need, one gate per line."""
+    newest = max(ROOT.glob("reference/v*/feature-gate-dependencies.json"), key=lambda path: _minor(path.parent.name))
+    lines = (f"{json.dumps(name)}: {json.dumps(needed)}" for name, needed in json.loads(newest.read_text()).items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def main() -> None:
-    text = feature_gates()
-    if "--check" not in sys.argv[1:]:
-        OUTPUT.write_text(text)
-    elif OUTPUT.read_text() != text:
-        raise SystemExit(f"{OUTPUT.relative_to(ROOT)} is out of date; run `python tools/feature_gates.py`")
+    for path, text in ((OUTPUT, feature_gates()), (DEPENDENCIES, dependencies())):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif path.read_text() != text:
+            raise SystemExit(f"{path.relative_to(ROOT)} is out of date; run `python tools/feature_gates.py`")
 
 
 if __name__ == "__main__":

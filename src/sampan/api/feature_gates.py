@@ -85,6 +85,13 @@ def gate_history() -> Mapping[str, tuple[GateSpec, ...]]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[GateSpec, ...]])
 
 
+@cache
+def gate_dependencies() -> Mapping[str, tuple[str, ...]]:
+    """Return the gates that must be on if a gate is on."""
+    path = Path(__file__).with_name("data") / "feature_gate_dependencies.json"
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[str, ...]])
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
     """The values of all gates, the same for all components of a cluster.
@@ -103,9 +110,7 @@ class FeatureGates:
         for name in sorted(self.settings):
             if not self._is_known(name):
                 raise FeatureGateError(f"unrecognized feature gate: {name}")
-        errors = list(self._find_errors())
-        if errors:
-            raise FeatureGateError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        _raise_errors(list(self._find_errors()))
         object.__setattr__(self, "_enabled", {name: self._find_value(name) for name in gate_history()})
 
     def is_enabled(self, name: str) -> bool:
@@ -135,6 +140,21 @@ class FeatureGates:
             if self._is_known(name) and (spec := self.find_spec(name)) is not None:
                 yield name, spec
 
+    def check_dependencies(self) -> None:
+        """Raise FeatureGateError for gates that are on although gates that they need are off."""
+        missing = (
+            (name, [need for need in needed if not self.is_enabled(need)])
+            for name, needed in gate_dependencies().items()
+            if self.is_enabled(name)
+        )
+        _raise_errors(
+            [
+                f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+                for name, off in missing
+                if off
+            ]
+        )
+
     @property
     def min_compatibility_level(self) -> int:
         """The minimal compatibility version: the oldest version that must be able to read what is stored."""
@@ -154,6 +174,11 @@ class FeatureGates:
                 yield f"{intent} PreAlpha at emulated version {versions}"
             elif spec.locked and value != spec.default:
                 yield f"{intent} locked to {_text(spec.default)}"
+
+
+def _raise_errors(errors: list[str]) -> None:
+    if errors:
+        raise FeatureGateError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
 
 def _text(value: bool) -> str:

@@ -15,6 +15,7 @@ from sampan.api.feature_gates import FeatureGates
 from sampan.api.resources import runtime_config
 from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.api.resources.resource_table import GroupVersion
+from sampan.api.resources.rows import version_rank
 from sampan.api.types.base import Struct
 
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
@@ -234,15 +235,6 @@ def _fits(resource: Resource, path: ResourcePath) -> bool:
     if not resource.namespaced:
         return not path.in_namespace
     return path.in_namespace or not path.name
-
-
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Return a sort key that orders v2 before v1 before v2beta1 before v1alpha1 before other names."""
-    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
-    if match is None:
-        return (3, 0, 0, version)
-    stage = {None: 0, "beta": 1, "alpha": 2}[match[2]]
-    return (stage, -int(match[1]), -int(match[3] or 0), version)
 
 
 @cache

@@ -32,7 +32,7 @@ from sampan.apiserver.request.call import request_in_frame
 from sampan.apiserver.server_address import ApiServerAddress
 from sampan.apiserver.services import ServerServices
 from sampan.host.clock import Clock, RealClock
-from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.build_info import export_build_info, export_versions
 from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.health import HealthCheck
 from sampan.machinery.telemetry.loop_watchdog import LoopWatchdog
@@ -228,6 +228,7 @@ def _export_metrics(components: ServerComponents) -> None:
     metrics = components.services.metrics
     export_process(metrics)
     export_build_info(metrics)
+    export_versions(metrics, components.services.config.feature_gates)
     export_feature_gates(metrics, components.services.config.feature_gates)
     export_storage(metrics, components.services.registry)
     export_fairness(metrics, components.fairness)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sampan.api.scheme import Scheme, builtin_scheme
+from sampan.api.resources.runtime_config import select_versions
+from sampan.api.scheme import Scheme
 from sampan.apiserver.authn.assembly import account_keys, audiences, authenticators, oidc_tokens
 from sampan.apiserver.authn.authenticator import UnionAuthenticator
 from sampan.apiserver.authn.jwt_keys import VerificationKey
@@ -78,7 +79,8 @@ class ServerServices:
 def build_services(
     *, config: ServerConfig, backend: Backend, clock: Clock, metrics: Metrics, process: ProcessComponents
 ) -> ServerServices:
-    scheme, tasks = builtin_scheme(config.runtime_config, config.feature_gates), BackgroundTasks()
+    versions = select_versions(config.runtime_config, config.feature_gates, config.forward_compatibility)
+    scheme, tasks = Scheme(versions), BackgroundTasks()
     registry = Registry(
         scheme=scheme,
         backend=backend,

@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from sampan.api.feature_gates import LEVEL, LEVELS
+from sampan.api.kubernetes_version import MAJOR
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
@@ -76,6 +78,7 @@ _GROUPS = (
         (
             "data_dir",
             "profile",
+            "kubernetes_version",
             "store",
             "components",
             "controllers",
@@ -131,6 +134,13 @@ _GROUPS = (
 @click.command("up", cls=GroupedCommand, groups=_GROUPS, remainder="API server, as kube-apiserver")
 @cluster_options
 @profile_option
+@click.option(
+    "--kubernetes-version",
+    type=click.Choice([f"{MAJOR}.{level}" for level in LEVELS]),
+    default=f"{MAJOR}.{LEVEL}",
+    show_default=True,
+    help="Version of Kubernetes as which the cluster behaves: its APIs, features and defaults.",
+)
 @click.option(
     "--store",
     type=click.Choice(["sqlite", "memory"]),

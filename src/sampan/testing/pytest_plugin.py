@@ -61,6 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="API versions of sampan_cluster to switch on or off, as of `sampan up --runtime-config`",
     )
     group.addoption(
+        "--sampan-kubernetes-version",
+        default="",
+        metavar="LIST",
+        help="the version of Kubernetes as which sampan_cluster behaves; with several, such as 1.36,1.37, each test "
+        "runs once on each",
+    )
+    group.addoption(
         "--sampan-dump",
         type=int,
         default=16384,
@@ -99,15 +106,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a marked test the cluster with the arguments of its markers; those nearest to the test win."""
-    marks = list(metafunc.definition.iter_markers("sampan"))
-    if not marks or "sampan_cluster" not in metafunc.fixturenames:
+    """Give a marked test the cluster with the arguments of its markers; those nearest to the test win. A test for
+    several versions of Kubernetes runs once on each."""
+    if "sampan_cluster" not in metafunc.fixturenames:
         return
+    marks = list(metafunc.definition.iter_markers("sampan"))
     options = {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
+    versions = options.get("kubernetes_version") or metafunc.config.getoption("--sampan-kubernetes-version").split(",")
+    versions = [versions] if isinstance(versions, str) else [version.strip() for version in versions]
+    if not marks and len(versions) == 1:
+        return
+    if any(versions) or "kubernetes_version" in options:
+        each = [{**options, "kubernetes_version": version} for version in versions]
+    else:
+        each = [options]
     marked_options = metafunc.config.stash.setdefault(_MARKED_OPTIONS, {})
-    shared = marked_options.setdefault(repr(sorted(options.items())), options)
-    name = "-".join(f"{key}={value}" for key, value in options.items())
-    metafunc.parametrize("sampan_cluster", [shared], indirect=True, scope="session", ids=[name])
+    shared = [marked_options.setdefault(repr(sorted(one.items())), one) for one in each]
+    names = ["-".join(f"{key}={value}" for key, value in one.items()) for one in each]
+    metafunc.parametrize("sampan_cluster", shared, indirect=True, scope="session", ids=names)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -164,6 +180,7 @@ def sampan_options(pytestconfig: pytest.Config) -> dict[str, Any]:
         "store": pytestconfig.getoption("--sampan-store"),
         "controllers": tuple(word.strip() for word in words if word.strip()),
         "runtime_config": runtime_config.parse(pytestconfig.getoption("--sampan-runtime-config")),
+        "kubernetes_version": pytestconfig.getoption("--sampan-kubernetes-version").partition(",")[0].strip(),
     }
 
 

@@ -1,5 +1,6 @@
 """Rows of the resource table, and their completion by group and version."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -106,3 +107,12 @@ def _complete(group: str, version: str, row: Resource) -> Resource:
     if advertised is not None:
         advertised = replace(advertised, group=group)
     return replace(row, group=group, version=version, storage=storage, advertised_storage=advertised)
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Return a sort key that orders v2 before v1 before v2beta1 before v1alpha1 before other names."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return (3, 0, 0, version)
+    stage = {None: 0, "beta": 1, "alpha": 2}[match[2]]
+    return (stage, -int(match[1]), -int(match[3] or 0), version)

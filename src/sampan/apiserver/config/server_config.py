@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.feature_gates import FeatureGates
+from sampan.api.resources.runtime_config import ForwardCompatibility
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.classic.abac import AbacPolicy
 from sampan.apiserver.request.call import UserInfo
@@ -98,6 +99,7 @@ class ServerConfig:
     """The start of the random numbers by which addresses and ports of services are allocated; None for unpredictable
     ones."""
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    forward_compatibility: ForwardCompatibility = field(default_factory=ForwardCompatibility)
     has_system_objects: bool = False
     """Whether the store is known to contain the objects that every server creates or updates when it starts, because
     it is a copy of the store of such a server."""

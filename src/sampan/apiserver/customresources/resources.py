@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField, Subresource
 from sampan.api.resources.resource_table import SCALE
-from sampan.api.scheme import version_rank
+from sampan.api.resources.rows import version_rank
 from sampan.api.types.apiextensions_v1 import CustomResourceColumnDefinition
 from sampan.api.unstructured import Unstructured
 from sampan.api.values import ages, times

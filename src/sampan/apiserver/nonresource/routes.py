@@ -19,7 +19,7 @@ from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteDisco
 from sampan.apiserver.nonresource.health import HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
 from sampan.apiserver.nonresource.openapi.handler import RemoteDocuments
-from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
+from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, VersionHandler
 from sampan.machinery.telemetry.health import LOG, PING, HealthCheck, HealthMetrics
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def nonresource_handlers(
         "livez": health.handle,
         "openapi": OpenApiHandler(registry=registry, remotes=remotes).handle,
         "readyz": health.handle,
-        "version": version,
+        "version": VersionHandler(registry.feature_gates).handle,
     }
     if metrics is not None:
         handlers["metrics"] = MetricsHandler(metrics=metrics, slis=slis).handle

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sampan.api.codec import json as json_codec
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.scheme import Scheme
 from sampan.apiserver.authn.jwt_keys import VerificationKey
 from sampan.apiserver.nonresource.health import HealthHandler
@@ -39,13 +40,17 @@ class IndexHandler:
         return sorted(paths)
 
 
-async def version(call: Call) -> ApiResponse:
-    if call.path.strip("/") != "version":
-        return path_not_found()
-    if call.method != "GET":
-        raise errors.generic(405)
-    negotiation.routes(call.headers.get("Accept", ""), (JSON,))
-    return RawResponse(pretty(json_codec.encode(info())), JSON)
+class VersionHandler:
+    def __init__(self, gates: FeatureGates) -> None:
+        self._document = pretty(json_codec.encode(info(gates.level, gates.min_compatibility_level)))
+
+    async def handle(self, call: Call) -> ApiResponse:
+        if call.path.strip("/") != "version":
+            return path_not_found()
+        if call.method != "GET":
+            raise errors.generic(405)
+        negotiation.routes(call.headers.get("Accept", ""), (JSON,))
+        return RawResponse(self._document, JSON)
 
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"

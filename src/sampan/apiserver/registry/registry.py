@@ -47,7 +47,8 @@ class Registry:
         self.scheme, self.backend, self.clock = scheme, backend, clock
         self._start_task, self._make_behavior = start_task, make_behavior
         self._encryption = encryption
-        self._gated_fields = GatedFields(feature_gates or FeatureGates())
+        self.feature_gates = feature_gates or FeatureGates()
+        self._gated_fields = GatedFields(self.feature_gates)
         self._event_ttl_s = event_ttl_s
         self.memory_trimmer = MemoryTrimmer()
         self.watch_budget = WatchBudget(freed=self.memory_trimmer.record_freed)

@@ -32,7 +32,7 @@ from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.machinery.pki.server_tls import ServerTlsSettings
-from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.build_info import export_build_info, export_versions
 from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.health import HealthCheck
 from sampan.machinery.telemetry.metrics import Metrics, export_process
@@ -225,6 +225,7 @@ async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object],
             )
             export_process(component.metrics)
             export_build_info(component.metrics)
+            export_versions(component.metrics, config.feature_gates)
             component.requests.export(component.metrics)
             export_feature_gates(component.metrics, config.feature_gates)
             if config.port:

@@ -13,7 +13,7 @@ import click
 
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import BIND_ALL_ADDRESSES, server_config, server_options
+from sampan.cli.flags.api_server import BIND_ALL_ADDRESSES, EMULATION_FLAGS, server_config, server_options
 from sampan.cli.flags.flag_table import Flag, add_flags
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.without_effect import ComponentCommand
@@ -59,7 +59,7 @@ class ControlPlane:
 
 def api_server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags of kube-apiserver to a command."""
-    return add_flags(_CERTIFICATE_FLAGS)(server_options(BIND_ALL_ADDRESSES)(command))
+    return add_flags((*_CERTIFICATE_FLAGS, *EMULATION_FLAGS))(server_options(BIND_ALL_ADDRESSES)(command))
 
 
 @click.command("kube-apiserver", cls=ComponentCommand)

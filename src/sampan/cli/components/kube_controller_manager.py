@@ -20,7 +20,6 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.cli.components.component import Component, component_config, component_options, run_component
 from sampan.cli.flags import parsers
 from sampan.cli.flags.controllers import controller_config, controller_options
-from sampan.cli.flags.feature_gates import feature_gates
 from sampan.cli.flags.flag_table import switch
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings
 from sampan.cli.flags.without_effect import ComponentCommand
@@ -85,10 +84,8 @@ def command(**options: Any) -> None:
         export_controllers(component.metrics, lambda: manager.runners)
         await manager.run()
 
-    shown = {"controllers": names, **dataclasses.asdict(config)}
-    component = dataclasses.replace(
-        component_config(NAME, options), feature_gates=feature_gates(options["feature_gates"])
-    )
+    shown = {"controllers": names, **dataclasses.asdict(config), "feature_gates": dict(config.feature_gates.settings)}
+    component = dataclasses.replace(component_config(NAME, options), feature_gates=config.feature_gates)
     run_component(component, work, shown={"kubecontrollermanager.config.k8s.io": shown})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sampan.cli.components.component import Component, component_config, component_options, run_component
+from sampan.cli.flags.feature_gates import GATES_FLAG, VERSION_FLAGS, effective_gates
+from sampan.cli.flags.flag_table import add_flags
 from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import set_up_logs
@@ -31,15 +34,17 @@ NAME = "kube-scheduler"
 
 @click.command(NAME, cls=ComponentCommand)
 @scheduler_options("--config")
+@add_flags((GATES_FLAG, *VERSION_FLAGS))
 @component_options(10259)
 def command(**options: Any) -> None:
     """Run the Kubernetes scheduler."""
     from sampan.scheduler.metrics import RESOURCES
 
     set_up_logs(options["verbosity"])
-    settings = scheduler_settings("--config", options)
+    settings, gates = scheduler_settings("--config", options), effective_gates(options)
 
     async def work(component: Component) -> None:
+        from sampan.scheduler.config import SchedulerConfig
         from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
         from sampan.scheduler.metrics import SchedulerMetrics
         from sampan.scheduler.plugins.registry import preload
@@ -49,7 +54,7 @@ def command(**options: Any) -> None:
         scheduler = make_scheduler(
             client=component.client(NAME),
             clock=component.clock,
-            config=await _config(component, settings),
+            config=replace(await _config(component, settings) or SchedulerConfig(), feature_gates=gates),
             metrics=SchedulerMetrics(component.metrics),
             host=gethostname(),
         )
@@ -63,7 +68,12 @@ def command(**options: Any) -> None:
 
     _take_from_file(options, settings)
     shown = {"kubescheduler.config.k8s.io": {"profiles": _names(settings)}}
-    run_component(component_config(NAME, options), work, shown=shown, pages={RESOURCES: _resources(tuple)})
+    run_component(
+        replace(component_config(NAME, options), feature_gates=gates),
+        work,
+        shown=shown,
+        pages={RESOURCES: _resources(tuple)},
+    )
 
 
 async def _probe_handlers(scheduler: Scheduler) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import click
 
+from sampan.api.feature_gates import LEVEL, LEVELS
+from sampan.api.kubernetes_version import MAJOR
 from sampan.cli.command_classes import AliasGroup
 from sampan.machinery.cli_errors import CliError
 
@@ -35,15 +37,22 @@ def command() -> None:
 
 
 @command.command("path")
-def print_path() -> None:
+@click.option(
+    "--kubernetes-version",
+    type=click.Choice([f"{MAJOR}.{level}" for level in LEVELS]),
+    default=f"{MAJOR}.{LEVEL}",
+    show_default=True,
+    help="Version of Kubernetes as which the API server behaves.",
+)
+def print_path(kubernetes_version: str) -> None:
     """Print a directory with etcd, kube-apiserver and kubectl.
 
-    The directory is created in the cache directory of the user, and depends on the version of Sampan and on the Python
-    that runs it.
+    The directory is created in the cache directory of the user, and depends on the version of Sampan, on the Python
+    that runs it, and on the version of Kubernetes.
     """
     from sampan.cli.envtest.assets import write_assets
 
     try:
-        click.echo(write_assets())
+        click.echo(write_assets(kubernetes_version))
     except OSError as error:
         raise CliError(f"cannot write the programs of envtest: {error.filename}: {error.strerror}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from sampan import __version__
+from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.cli.envtest import etcd, kube_apiserver
 from sampan.host.durable_files import write_durably
 
@@ -28,10 +29,10 @@ exec {command} "$@"
 --help for flags before each start."""
 
 
-def write_assets() -> Path:
+def write_assets(kubernetes_version: str = MINOR_VERSION) -> Path:
     """Create the scripts that are missing or outdated, and return the path of their directory. Several processes may do
-    so at the same time."""
-    scripts = _scripts()
+    so at the same time. The API server emulates `kubernetes_version`."""
+    scripts = _scripts(kubernetes_version)
     content = hashlib.sha256("".join(scripts.values()).encode()).hexdigest()[:12]
     directory = _cache() / "envtest" / f"{__version__}-{content}"
     directory.mkdir(parents=True, exist_ok=True)
@@ -41,12 +42,16 @@ def write_assets() -> Path:
     return directory
 
 
-def _scripts() -> dict[str, str]:
+def _scripts(kubernetes_version: str) -> dict[str, str]:
     python = quote(sys.executable)
     # -P excludes modules in the working directory of the tests; etcd needs only the standard library
     return {
         "etcd": _script("etcd", etcd.HELP, f"{python} -I -S {quote(etcd.__file__)}"),
-        "kube-apiserver": _script("kube-apiserver", _server_help(), f"{python} -P -m {kube_apiserver.__name__}"),
+        "kube-apiserver": _script(
+            "kube-apiserver",
+            _server_help(),
+            f"{python} -P -m {kube_apiserver.__name__} --emulated-version={kubernetes_version}",
+        ),
         "kubectl": f'#!/bin/sh\nexec {python} -P -m sampan kubectl "$@"\n',
     }
 

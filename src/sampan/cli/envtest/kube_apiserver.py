@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import click
 
+from sampan.api.feature_gates import IMPLEMENTED_GATES
 from sampan.cli.components.kube_apiserver import ControlPlane, api_server_options, run_api_server
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
 from sampan.cli.flags import parsers
-from sampan.cli.flags.feature_gates import RUNTIME_CONFIG_GATES
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_without_effect
 from sampan.cli.local_cluster.server_process import exit_process
@@ -94,9 +94,9 @@ def _drop_unknown_gates(words: Sequence[str]) -> list[str]:
 
 def _filter_gates(text: str) -> str:
     gates = {gate.partition("=")[0].strip(): gate for gate in text.split(",") if gate.strip()}
-    for name in gates.keys() - RUNTIME_CONFIG_GATES:
+    for name in gates.keys() - IMPLEMENTED_GATES:
         click.echo(f"kube-apiserver: --feature-gates: {name} has no effect in Sampan", err=True)
-    return ",".join(gate for name, gate in gates.items() if name in RUNTIME_CONFIG_GATES)
+    return ",".join(gate for name, gate in gates.items() if name in IMPLEMENTED_GATES)
 
 
 def find_store(store: StoreConfig) -> StoreConfig:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.cli.flags import parsers
-from sampan.cli.flags.feature_gates import STORAGE_VERSION_MIGRATOR, feature_gates
+from sampan.cli.flags.feature_gates import GATES_FLAG, STORAGE_VERSION_MIGRATOR, VERSION_FLAGS, effective_gates
 from sampan.cli.flags.flag_table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.cli_errors import CliError
@@ -71,12 +71,8 @@ def _pair(options: Mapping[str, Any], start: str) -> tuple[str, str]:
 
 
 _FLAGS = (
-    Flag(
-        name="--feature-gates",
-        help="Feature gates to enable or disable; `sampan gates` tells which accept other values than their default.",
-        default="",
-        metavar="K=V,…",
-    ),
+    GATES_FLAG,
+    *VERSION_FLAGS,
     Flag(
         name="--root-ca-file",
         help="CA certificate that is published to pods so that they can verify the API server.",
@@ -155,7 +151,7 @@ controller_options = add_flags(_FLAGS)
 
 
 def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
-    gates = feature_gates(options["feature_gates"])
+    gates = effective_gates(options)
     return ControllerConfig(
         **config_fields(_FLAGS, options),
         **parse_signing_flags(options),

@@ -17,7 +17,7 @@ _SILENT = frozenset(("allow-privileged", "storage-backend", "vmodule"))
 _COMMON = frozenset(
     (
         "allow-metric-labels", "allow-metric-labels-manifest", "contention-profiling", "disable-http2-serving",
-        "disabled-metrics", "emulation-forward-compatible", "http2-max-streams-per-connection",
+        "disabled-metrics", "http2-max-streams-per-connection",
         "kube-api-burst", "kube-api-content-type", "kube-api-qps", "log-flush-frequency", "log-json-info-buffer-size",
         "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream", "logging-format",
         "permit-address-sharing", "permit-port-sharing", "profiling",
@@ -50,7 +50,7 @@ _API_SERVER = frozenset(
         "endpoint-reconciler-type", "etcd-count-metric-poll-period", "etcd-db-metric-poll-interval",
         "etcd-healthcheck-timeout", "etcd-readycheck-timeout", "external-hostname", "goaway-chance",
         "lease-reuse-duration-seconds", "livez-grace-period", "min-request-timeout", "peer-advertise-ip",
-        "peer-advertise-port", "request-timeout", "runtime-config-emulation-forward-compatible",
+        "peer-advertise-port", "request-timeout",
         "service-account-lookup", "shutdown-delay-duration", "shutdown-send-retry-after",
         "shutdown-watch-termination-grace-period", "storage-backend", "storage-initialization-timeout",
         "storage-media-type", "tracing-config-file", "watch-cache", "watch-cache-sizes",
@@ -74,7 +74,7 @@ _CONTROLLER_MANAGER = frozenset(
         "pvclaimbinder-sync-period", "resource-quota-sync-period",
     )
 )
-_SCHEDULER = frozenset(("feature-gates", "leader-elect-resource-lock", "pod-max-in-unschedulable-pods-duration"))
+_SCHEDULER = frozenset(("leader-elect-resource-lock", "pod-max-in-unschedulable-pods-duration"))
 _KUBELET = frozenset(
     (
         "authentication-token-webhook", "authentication-token-webhook-cache-ttl", "authorization-mode",
@@ -95,20 +95,16 @@ _FLAGS_BY_COMPONENT = {
     "kubelet": _COMMON | _KUBELET,
     "kube-proxy": _COMMON | {"boot-id-file", "machine-id-file"},
 }
-_VERSIONS: dict[str, tuple[str, ...]] = {"emulated-version": ("",), "min-compatibility-version": ("",)}
 _DEFAULTS_ONLY: dict[str, dict[str, tuple[str, ...]]] = {
     "kube-apiserver": {
-        **_VERSIONS,
         "egress-selector-config-file": ("",), "kubernetes-service-node-port": ("0",),
         "max-connection-bytes-per-sec": ("0",), "service-account-signing-endpoint": ("",),
     },
     "kube-controller-manager": {
-        **_VERSIONS,
         "allow-untagged-cloud": ("false",), "cloud-config": ("",), "cloud-provider": ("", "external"),
         "disable-attach-detach-reconcile-sync": ("false",), "disable-force-detach-on-timeout": ("false",),
         "enable-leader-migration": ("false",), "external-cloud-volume-plugin": ("",),
     },
-    "kube-scheduler": _VERSIONS,
     "kubelet": {
         "cloud-config": ("",), "cloud-provider": ("",), "cpu-cfs-quota": ("true",), "cpu-manager-policy": ("none",),
         "cpu-manager-policy-options": ("",), "enable-controller-attach-detach": ("true",), "enable-server": ("true",),

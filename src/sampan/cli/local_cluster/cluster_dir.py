@@ -88,6 +88,8 @@ class RunningCluster(msgspec.Struct, omit_defaults=True):
     """Where the objects are: sqlite, memory, or etcd and its addresses."""
     version: str = ""
     """The version of Sampan."""
+    kubernetes_version: str = ""
+    """The version of Kubernetes as which the cluster behaves."""
     recalled_flags: str = ""
     """The flags of an earlier start that this start has taken over, as on a command line."""
     pods_warning: str = ""

@@ -11,6 +11,7 @@ import click
 
 from sampan import __version__
 from sampan.api.addresses import join_host_port
+from sampan.api.kubernetes_version import GIT_VERSION, MAJOR, MINOR_VERSION
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.listen_addresses import join_address, pods_warning
@@ -48,7 +49,13 @@ def describe_cluster(
         pods_warning=pods_warning(config, cluster.config.nodes),
         store=_store_text(cluster.config.store),
         version=__version__,
+        kubernetes_version=f"{MAJOR}.{config.feature_gates.level}",
     )
+
+
+def emulation_text(version: str) -> str:
+    """Return how the cluster differs in version from Sampan, empty if it does not."""
+    return f"Kubernetes {version}, as {GIT_VERSION} emulates it" if version not in ("", MINOR_VERSION) else ""
 
 
 def _store_text(store: StoreConfig) -> str:
@@ -99,6 +106,7 @@ def print_ready(note: RunningCluster, took_s: float) -> None:
     rows = [
         ("also", f"{note.insecure_url}, without authentication" if note.insecure_url and note.url else ""),
         ("listen", ", ".join(note.listening)),
+        ("level", emulation_text(note.kubernetes_version)),
         ("warn", note.pods_warning),
         ("nodes", note.nodes),
         ("dns", note.dns),

@@ -39,6 +39,7 @@ REMEMBERED = frozenset(
         "controllers",
         "etcd_servers",
         "ingress",
+        "kubernetes_version",
         "network_policy",
         "node_network",
         "nodes",

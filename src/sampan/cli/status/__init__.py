@@ -9,6 +9,7 @@ import click
 
 from sampan.api.values.ages import format_age
 from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, find_cluster, list_clusters
+from sampan.cli.local_cluster.ready_report import emulation_text
 from sampan.cli.status.cluster_report import ClusterReport, cluster_report, size_text
 from sampan.kubectl.printers.objects import as_json
 from sampan.kubectl.printers.table import table_lines
@@ -80,6 +81,7 @@ def details(report: ClusterReport) -> list[str]:
     """Return the lines below the table for a single cluster."""
     rows = [
         ("health", report.health),
+        ("level", emulation_text(report.kubernetes_version)),
         ("node", report.joined),
         ("components", ", ".join(report.components)),
         ("nodes", _nodes(report)),

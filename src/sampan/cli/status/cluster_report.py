@@ -50,6 +50,7 @@ class ClusterReport:
     pid: int = 0
     up_s: float = 0.0
     version: str = ""
+    kubernetes_version: str = ""
     components: list[str] = field(default_factory=list)
     listening: list[str] = field(default_factory=list)
     kubeconfig: str = ""
@@ -130,6 +131,7 @@ def _add_note(report: ClusterReport, note: RunningCluster) -> None:
     report.state, report.name, report.pid = "running", note.name, note.pid
     report.url, report.listening = note.url or note.insecure_url, note.listening
     report.up_s, report.version = time.time() - note.started, note.version
+    report.kubernetes_version = note.kubernetes_version
     report.components, report.store = note.components, note.store
     report.runtime = note.nodes
     report.kubeconfig, report.dns = note.kubeconfig, note.dns

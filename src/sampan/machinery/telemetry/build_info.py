@@ -11,6 +11,7 @@ from functools import cache
 import msgspec
 
 from sampan import __version__
+from sampan.api.feature_gates import LEVEL, FeatureGates
 from sampan.api.kubernetes_version import GIT_VERSION, MAJOR, MINOR
 from sampan.api.types.version import Info
 from sampan.machinery.telemetry.metrics import Metrics
@@ -30,15 +31,15 @@ _LABELS = {
 
 
 @cache
-def info() -> Info:
-    """Return the document that /version serves."""
+def info(level: int = LEVEL, min_compatibility: int = LEVEL - 1) -> Info:
+    """Return the document that /version serves at a level, with a minimal compatibility version."""
     return Info(
         major=MAJOR,
         minor=MINOR,
         emulationMajor=MAJOR,
-        emulationMinor=MINOR,
+        emulationMinor=str(level),
         minCompatibilityMajor=MAJOR,
-        minCompatibilityMinor=str(int(MINOR) - 1),
+        minCompatibilityMinor=str(min_compatibility),
         gitVersion=GIT_VERSION,
         gitCommit=f"sampan-{__version__}",
         gitTreeState="clean",
@@ -62,3 +63,14 @@ def export_build_info(metrics: Metrics) -> None:
     metrics.gauge(
         "kubernetes_build_info", "The version of the component as labels; the value is always 1.", tuple(_LABELS)
     ).labels(*labels).set(1)
+
+
+def export_versions(metrics: Metrics, gates: FeatureGates) -> None:
+    """Export the version of the component, the one it emulates, and its minimal compatibility version as labels."""
+    metrics.gauge(
+        "version_info",
+        "The compatibility versions of the component as labels; the value is always 1.",
+        ("component", "binary", "emulation", "min_compat"),
+    ).labels(
+        "kube", GIT_VERSION.removeprefix("v"), f"{MAJOR}.{gates.level}", f"{MAJOR}.{gates.min_compatibility_level}"
+    ).set(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sampan.api.kubernetes_version import MAJOR, MINOR
+from sampan.api.kubernetes_version import MAJOR
 from sampan.api.resources.resource import Resource
 from sampan.api.resources.resource_table import BUILT_IN
 from sampan.api.resources.retired import RETIRED
@@ -21,7 +21,6 @@ from sampan.apiserver.nonresource.openapi.operations import (
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES
 
-INFO = {"title": "Kubernetes", "version": f"{MAJOR}.{MINOR}"}
 SHARED_VERSIONS: list[tuple[str, str]] = sorted(
     {
         *((group, version) for group, _, version in (retired.rpartition("/") for retired in RETIRED)),
@@ -54,6 +53,7 @@ class OpenApiContents:
     def __init__(self, registry: Registry) -> None:
         self._registry, self._scheme = registry, registry.scheme
         self.definitions = Definitions(registry.scheme)
+        self.info = {"title": "Kubernetes", "version": f"{MAJOR}.{registry.feature_gates.level}"}
 
     def names(self) -> list[str]:
         names = [*_ISSUER, "version"]
@@ -160,7 +160,7 @@ def document(contents: OpenApiContents, name: str) -> dict[str, Any]:
         components["securitySchemes"] = SECURITY_SCHEMES
     return {
         "openapi": "3.0.0",
-        "info": CUSTOM_INFO if is_custom else INFO,
+        "info": CUSTOM_INFO if is_custom else contents.info,
         "paths": {item.path: _path(item) for item in sorted(items, key=lambda item: item.path)},
         "components": components,
     }

@@ -14,7 +14,6 @@ import msgspec
 from sampan.api.codec.protobuf.wire import BYTES, VARINT, encode_delimited, tag_bytes, varint
 from sampan.apiserver.nonresource.openapi.components import Parameter
 from sampan.apiserver.nonresource.openapi.documents import (
-    INFO,
     SECURITY_SCHEMES,
     NoDocument,
     OpenApiContents,
@@ -54,7 +53,7 @@ def document(contents: OpenApiContents) -> dict[str, Any]:
     paths = {item.path: _path(item, shared) for item in sorted(items, key=lambda item: item.path)}
     return {
         "swagger": "2.0",
-        "info": INFO,
+        "info": contents.info,
         "paths": paths,
         "definitions": {
             name: _custom_definition(schema) if contents.definitions.is_custom(name) else schema_of(schema)

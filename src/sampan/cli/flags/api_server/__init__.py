@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sampan.api.feature_gates import FeatureGates
+from sampan.api.feature_gates import LEVEL, FeatureGates
 from sampan.api.resources import runtime_config
+from sampan.api.resources.runtime_config import ForwardCompatibility
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.admission.framework.admission_configuration import (
     ConfigurationError,
@@ -24,7 +25,7 @@ from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server_address import find_default_route_address
 from sampan.cli.flags import parsers, server_tls, store
 from sampan.cli.flags.api_server import audit, identity, service_accounts
-from sampan.cli.flags.feature_gates import feature_gates
+from sampan.cli.flags.feature_gates import GATES_FLAG, VERSION_FLAGS, effective_gates
 from sampan.cli.flags.flag_table import Flag, add_flags, config_fields
 from sampan.machinery.cli_errors import CliError
 
@@ -175,12 +176,7 @@ _FLAGS = (
         default="",
         metavar="K=V,…",
     ),
-    Flag(
-        name="--feature-gates",
-        help="Feature gates of Kubernetes, for example StorageVersionMigrator=true. Most can only have their default.",
-        default="",
-        metavar="K=V,…",
-    ),
+    GATES_FLAG,
     *audit.FLAGS,
     Flag(
         name="--enable-admission-plugins",
@@ -249,6 +245,26 @@ _FLAGS = (
 )
 
 
+EMULATION_FLAGS = (
+    *VERSION_FLAGS,
+    Flag(
+        name="--emulation-forward-compatible",
+        help="Serve newer stable and beta versions of the API versions that are enabled, although the emulated version "
+        "did not have them. Needs an emulated version.",
+        default=False,
+        is_switch=True,
+    ),
+    Flag(
+        name="--runtime-config-emulation-forward-compatible",
+        help="Serve API versions that --runtime-config enables explicitly, although the emulated version did not have "
+        "them. Needs an emulated version.",
+        default=False,
+        is_switch=True,
+    ),
+)
+"""The flags of kube-apiserver for older levels; `sampan up` has --kubernetes-version."""
+
+
 def server_options(bind: Flag) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the flags. `bind` is --bind-address, which differs between kube-apiserver and
     `sampan up`."""
@@ -262,6 +278,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         raise CliError("--secure-port: 0 needs an --insecure-port, because the server would have no port to listen on")
     enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
     disabled = _plugins("--disable-admission-plugins", options["disable_admission_plugins"])
+    gates, forward = effective_gates(options), _forward_compatibility(options)
     return ServerConfig(
         **config_fields(_FLAGS, options),
         kubelets=_kubelets(options),
@@ -269,20 +286,19 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         bind_address=bound,
         other_bind_addresses=others,
         advertise_address=resolve_advertise_address(options),
-        feature_gates=feature_gates(options["feature_gates"]),
+        feature_gates=gates,
         tls=replace(tls, settings=server_tls.tls_settings(options)) if tls is not None else None,
         **identity.authentication(options),
         abac_policies=_policies(options),
         **identity.authorization(options),
         **service_accounts.service_accounts(options),
-        runtime_config=_runtime_config(options["runtime_config"]),
+        runtime_config=_runtime_config(options["runtime_config"], gates, forward),
+        forward_compatibility=forward,
         audit=audit.audit_config(options),
         **store.encryption(options),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
-        admission_configurations=_configurations(
-            options["admission_control_config_file"], enabled, disabled, feature_gates(options["feature_gates"])
-        ),
+        admission_configurations=_configurations(options["admission_control_config_file"], enabled, disabled, gates),
         tolerations=TolerationDefaults(
             not_ready_s=options["default_not_ready_toleration_seconds"],
             unreachable_s=options["default_unreachable_toleration_seconds"],
@@ -359,10 +375,26 @@ def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
         raise CliError(f"{flag}: {error}") from None
 
 
-def _runtime_config(text: str) -> dict[str, bool]:
+def _forward_compatibility(options: Mapping[str, Any]) -> ForwardCompatibility:
+    return ForwardCompatibility(
+        versions=options.get("emulation_forward_compatible", False),
+        runtime_config=options.get("runtime_config_emulation_forward_compatible", False),
+    )
+
+
+def _runtime_config(text: str, gates: FeatureGates, forward: ForwardCompatibility) -> dict[str, bool]:
+    for name, is_set in (
+        ("EmulationForwardCompatible", forward.versions),
+        ("RuntimeConfigEmulationForwardCompatible", forward.runtime_config),
+    ):
+        if is_set and gates.level == LEVEL:
+            raise CliError(
+                f"ServerRunOptions.{name} cannot be set to true if the emulation version is the same as the binary "
+                "version"
+            )
     try:
         config = runtime_config.parse(text)
-        runtime_config.select_versions(config)
+        runtime_config.select_versions(config, gates, forward)
     except runtime_config.RuntimeConfigError as error:
         raise CliError(f"--runtime-config: {error}") from None
     return config
