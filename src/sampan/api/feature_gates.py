@@ -32,7 +32,6 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "EvictionRequestAPI": "sampan.api.resources.resource_table",
     "ExcludeAdmissionWebhookVirtualResources": "sampan.apiserver.admission.webhooks.plugins",
     "GRPCContainerProbeTLS": "sampan.kubelet.probes.prober",
-    "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
     "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
     "HPAGeneration": "sampan.controllers.autoscaling.controller",
     "HPAOptimizedSelectorStore": "sampan.controllers.autoscaling.controller",

@@ -96,13 +96,6 @@ def test_flags_with_fixed_values_reject_other_values() -> None:
         command_of(name).make_context(name, ["--cloud-provider=gce"])
 
 
-@pytest.mark.parametrize("component", ["kube-apiserver", "kube-controller-manager", "kube-scheduler"])
-@pytest.mark.parametrize("flag", ["--emulated-version", "--min-compatibility-version"])
-def test_versions_of_other_servers_are_rejected(component: str, flag: str) -> None:
-    with pytest.raises(click.UsageError, match=f"{flag}: Sampan supports only an empty value, not 'kube=1.35'"):
-        command_of(component).make_context(component, [flag, "kube=1.35"])
-
-
 def test_flag_implemented_by_the_command_is_not_dropped() -> None:
     assert "profiling" in component_flags("kube-proxy")
     context = command_of("kube-proxy").make_context("kube-proxy", ["--profiling=true"])
