@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--sampan-kubernetes-version",
         default="",
         metavar="LIST",
-        help="the version of Kubernetes as which sampan_cluster behaves; with several, such as 1.36,1.37, each test "
+        help="the version of Kubernetes as which sampan_cluster behaves; with several, such as 1.35,1.36, each test "
         "runs once on each",
     )
     group.addoption(
@@ -117,12 +117,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not marks and len(versions) == 1:
         return
     if any(versions) or "kubernetes_version" in options:
-        each = [{**options, "kubernetes_version": version} for version in versions]
+        arguments = [{**options, "kubernetes_version": version} for version in versions]
     else:
-        each = [options]
+        arguments = [options]
     marked_options = metafunc.config.stash.setdefault(_MARKED_OPTIONS, {})
-    shared = [marked_options.setdefault(repr(sorted(one.items())), one) for one in each]
-    names = ["-".join(f"{key}={value}" for key, value in one.items()) for one in each]
+    shared = [marked_options.setdefault(repr(sorted(settings.items())), settings) for settings in arguments]
+    names = ["-".join(f"{key}={value}" for key, value in settings.items()) for settings in arguments]
     metafunc.parametrize("sampan_cluster", shared, indirect=True, scope="session", ids=names)
 
 

@@ -1,4 +1,5 @@
-"""The sysctls of a pod's sandbox (`applyPodSysctls` in `pkg/kubelet/kuberuntime/kuberuntime_sandbox.go`)."""
+"""The sysctls of a pod's sandbox (`applyPodSysctls` in `pkg/kubelet/kuberuntime/kuberuntime_sandbox.go`). Those of
+the node need the gate DefaultPodSysctls."""
 
 from __future__ import annotations
 
