@@ -147,13 +147,18 @@ def kinds_of(package: str, messages: Messages, facts: Facts) -> list[str]:
     )
 
 
-def used_messages(package: str, messages: Messages) -> Messages:
-    """The messages of a package without those of kinds that no level serves in a beta or alpha version any more."""
+def used_messages(package: str, published: dict[str, Messages]) -> Messages:
+    """The messages of a package without those of kinds that no level serves in a beta or alpha version any more. Stable
+    kinds of other packages may have fields of its types, such as `scheduling` of a Job."""
+    messages = published[package]
     group_version = next((gv for gv in BUILT_IN if f"{gv.group}/{gv.version}" == api_version(PACKAGES[package])), None)
     if group_version is None or re.fullmatch(r"v\d+", group_version.version):
         return messages
     used: set[str] = set()
     waiting = [f"{resource.kind}{suffix}" for resource in group_version.resources for suffix in ("", "List")]
+    others = (published[other] for other in PACKAGES if other != package)
+    kinds = (kind for other in others for fields in other.values() for _, kind in fields.values())
+    waiting += (kind.rpartition(".")[2] for kind in kinds if f"{package}." in kind)
     while waiting:
         name = waiting.pop()
         if name in messages and name not in used:
@@ -167,7 +172,7 @@ def used_messages(package: str, messages: Messages) -> Messages:
 
 def make(published: dict[str, Messages], facts: Facts) -> dict[str, Any]:
     kinds, messages = {}, {}
-    published = {package: used_messages(package, published[package]) for package in PACKAGES}
+    published = {package: used_messages(package, published) for package in PACKAGES}
     for package, name in sorted(PACKAGES.items(), key=lambda item: item[1]):
         messages[name] = {
             message: message_fields(package, message, fields, facts)

@@ -407,3 +407,9 @@ def load_generator(repository: Path) -> ModuleType:
 def test_protobuf_table_is_up_to_date(repository: Path, reference_dir: Path) -> None:
     generated = load_generator(repository).main(reference_dir / "protobuf-fields.json")
     assert generated == (repository / "src/sampan/api/data/protobuf.json").read_text()
+
+
+def test_every_kind_has_a_form_with_all_of_its_messages() -> None:
+    """A field whose message is unknown fails when an object of the kind is first encoded."""
+    for api_version, kind in table().kinds():
+        table().json_type(table().message_of(api_version, kind))
