@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json as codec
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Event, Pod
@@ -119,6 +120,7 @@ async def test_replicas_rise_with_load_and_fall_after_the_stabilization_window()
         assert await c.conditions() == {
             "AbleToScale": ("True", "ReadyForNewScale"),
             "ScalingActive": ("True", "ValidMetricFound"),
+            "ScaledToZero": ("False", "NotScaledToZero"),
             "ScalingLimited": ("False", "DesiredWithinRange"),
         }
         await c.set_usage(10)
@@ -360,3 +362,65 @@ async def test_the_second_run_writes_nothing() -> None:
         async with cluster.running(HPA, config=config):
             await cluster.clock.advance(60)
         assert await cluster.revision() == before
+
+
+def object_metric(target: str = "10") -> dict[str, Any]:
+    described = {"kind": "Service", "name": "front", "apiVersion": "v1"}
+    metric = {"metric": {"name": "hits"}, "describedObject": described, "target": {"type": "Value", "value": target}}
+    return {"type": "Object", "object": metric}
+
+
+async def test_object_metric_scales_to_zero_and_back() -> None:
+    async with autoscaled_deployment() as c:
+        c.metrics.object_value = 10_000
+        await c.create(2, minReplicas=0, metrics=[object_metric()])
+        assert "ScaledToZero" not in await c.conditions()
+        c.metrics.object_value = 0
+        await c.advance(330)
+        assert await c.replicas() == 0
+        assert (await c.conditions())["ScaledToZero"] == ("True", "ScaledToZero")
+        await c.set_pods(0)
+        await c.advance(30)
+        assert await c.replicas() == 0
+        c.metrics.object_value = 20_000
+        await c.advance(15)
+        assert await c.replicas() == 2
+        assert (await c.conditions())["ScaledToZero"] == ("False", "NotScaledToZero")
+
+
+async def test_target_that_a_user_scales_to_zero_stays_there() -> None:
+    async with autoscaled_deployment() as c:
+        c.metrics.object_value = 20_000
+        await c.create(2, minReplicas=0, metrics=[object_metric()])
+        await c.cluster.client.for_kind(Deployment).patch("web", {"spec": {"replicas": 0}}, "default")
+        await c.advance(60)
+        assert await c.replicas() == 0
+        assert (await c.conditions())["ScalingActive"] == ("False", "ScalingDisabled")
+
+
+async def test_changed_spec_is_evaluated_at_once() -> None:
+    async with autoscaled_deployment() as c:
+        await c.create(2)
+        await c.set_usage(50)
+        assert (await c.hpa()).status.observedGeneration == 1
+        await c.advance(5)
+        client = c.cluster.client.for_kind(HorizontalPodAutoscaler)
+        await client.patch("web", {"spec": {"minReplicas": 4}}, "default")
+        await c.cluster.clock.settle()
+        assert await c.replicas() == 4
+        assert (await c.hpa()).status.observedGeneration == 2
+
+
+async def test_without_its_gate_a_generation_is_not_reported() -> None:
+    gates = FeatureGates({"HPAGeneration": False})
+    source = FakeMetrics()
+    config = replace(CONFIG, metrics=source, feature_gates=gates)
+    async with pod_cluster(gates) as cluster, cluster.running(HPA, config=config):
+        c = AutoscaledDeployment(cluster, source)
+        await c.create(2)
+        await c.set_usage(50)
+        assert (await c.hpa()).status.observedGeneration is None
+        client = cluster.client.for_kind(HorizontalPodAutoscaler)
+        await client.patch("web", {"spec": {"minReplicas": 4}}, "default")
+        await cluster.clock.settle()
+        assert await c.replicas() == 2
