@@ -85,7 +85,7 @@ def test_controller_runs_only_with_its_gates() -> None:
 
 
 def test_controller_that_sampan_lacks_is_refused_only_if_it_would_run() -> None:
-    assert "podgroup-protection-controller" in select_controllers(["*"])
+    assert "resourcepoolstatusrequest-controller" in select_controllers(["*"])
     assert select_controllers(["-selinux-warning-controller"]) == []
     with pytest.raises(UnknownController, match='"selinux-warning-controller" is not implemented in Sampan'):
         select_controllers(["*", "selinux-warning-controller"])

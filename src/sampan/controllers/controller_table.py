@@ -296,6 +296,7 @@ CONTROLLERS = (
     ControllerDescriptor(
         name="podgroup-protection-controller",
         gates=("GenericWorkload",),
+        controller="sampan.controllers.policy.pod_group_protection:PodGroupProtectionController",
     ),
     ControllerDescriptor(
         name="selinux-warning-controller",

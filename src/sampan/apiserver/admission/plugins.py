@@ -37,6 +37,7 @@ from sampan.apiserver.admission.node_declared_feature_validator import NodeDecla
 from sampan.apiserver.admission.node_restriction import NodeRestriction
 from sampan.apiserver.admission.owner_references_permission_enforcement import OwnerReferencesPermissionEnforcement
 from sampan.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from sampan.apiserver.admission.pod_group_protection import PodGroupProtection
 from sampan.apiserver.admission.pod_node_selector import PodNodeSelector
 from sampan.apiserver.admission.pod_resize import PodResizeValidator
 from sampan.apiserver.admission.pod_security import PodSecurity
@@ -178,6 +179,7 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "ExtendedResourceToleration": _row(register_mutating, ExtendedResourceToleration, is_default=False),
     "DefaultStorageClass": _row(register_mutating, DefaultStorageClass),
     "StorageObjectInUseProtection": _row(register_mutating, StorageObjectInUseProtection),
+    "PodGroupProtection": _row(register_mutating, PodGroupProtection),
     "OwnerReferencesPermissionEnforcement": _row(
         register_validating, OwnerReferencesPermissionEnforcement, is_default=False
     ),
