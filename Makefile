@@ -44,7 +44,7 @@ soak: .venv/ready ## the long tests that `make test` leaves out
 official: .venv/ready ## our own forms of official conformance tests that `make test` leaves out
 	@$(VENV)/python -m pytest -m official -n auto --dist loadfile $(ARGS) tests/e2e/conformance
 
-operators: .venv/ready ## the tests with real operators and with kubectl v1.36; builds those in Go, which `make test` does not
+operators: .venv/ready ## the tests with real operators and with kubectl v1.37; builds those in Go, which `make test` does not
 	@SAMPAN_BUILD_OPERATORS=1 $(VENV)/python -m pytest -v $(ARGS) tests/operators tests/machinery/cel/test_cel_rules.py tests/e2e/kubectl/test_comparison.py
 
 conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', KUBERNETES=1.36, ARGS="--runtime cri --store etcd --kubectl sampan"
