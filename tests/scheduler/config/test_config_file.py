@@ -46,6 +46,12 @@ def test_plugins_are_disabled_and_weights_changed() -> None:
     assert names(configured.points.get_plugins_at("filter"))[:3] == ["NodeName", "NodeUnschedulable", "TaintToleration"]
 
 
+def test_plugins_are_disabled_for_pod_groups_alone() -> None:
+    points = profile(podGroupPostFilter={"disabled": [{"name": "DefaultPreemption"}]}).points
+    assert names(points.get_plugins_at("podGroupPostFilter")) == ["DynamicResources"]
+    assert names(points.get_plugins_at("postFilter")) == ["DynamicResources", "DefaultPreemption"]
+
+
 def test_only_enabled_plugins_run_when_all_are_disabled() -> None:
     configured = profile(
         multiPoint={

@@ -225,7 +225,7 @@ def test_methods_are_those_of_the_protocols() -> None:
 def test_plugins_are_resolved_at_the_points_that_they_implement() -> None:
     points = simulation_with_all_plugins().profile.points
     for point, field in POINTS.items():
-        method = "sort_key" if field == "queue_sort" else field
+        method = {"queue_sort": "sort_key", "pod_group_post_filter": "post_filter"}.get(field, field)
         assert {type(plugin) for plugin in points.get_plugins_at(point)} == set(IMPLEMENTATIONS[method]), point
 
 

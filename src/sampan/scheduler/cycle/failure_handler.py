@@ -64,12 +64,14 @@ class FailureHandler:
         result = await self.run_post_filter(framework, cycle, diagnosis) if diagnosis.count else PostFilterResult()
         self.publish_unschedulable(queued, cycle, diagnosis, result)
 
-    async def run_post_filter(self, framework: Framework, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
+    async def run_post_filter(
+        self, framework: Framework, cycle: CycleState, diagnosis: Diagnosis, *, is_for_group: bool = False
+    ) -> PostFilterResult:
         """Return the proposal of the PostFilter plugins without acting on it. A plugin that raises proposes
         nothing."""
         self._metrics.preemptions.inc()
         try:
-            result = await framework.post_filter(cycle, diagnosis)
+            result = await framework.post_filter(cycle, diagnosis, is_for_group=is_for_group)
         except Exception as error:
             is_surprise = not isinstance(error, ExtenderError)
             log.warning(

@@ -205,7 +205,7 @@ class PodGroupCycle:
         for pod in attempt.unschedulable:
             if isinstance(pod.why, Status) or attempt.group.is_enough() or not pod.why.count:
                 continue
-            result = await self._failures.run_post_filter(attempt.framework, pod.cycle, pod.why)
+            result = await self._failures.run_post_filter(attempt.framework, pod.cycle, pod.why, is_for_group=True)
             node = result.nominated
             if not node or not result.is_success or node not in self._table.rows:
                 continue

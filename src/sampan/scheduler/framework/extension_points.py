@@ -244,6 +244,8 @@ class ExtensionPoints:
     pre_filter: tuple[PreFilterPlugin, ...]
     filter: tuple[FilterPlugin, ...]
     post_filter: tuple[PostFilterPlugin, ...]
+    pod_group_post_filter: tuple[PostFilterPlugin, ...]
+    """The PostFilter plugins that also run for pods of a group that does not fit."""
     pre_score: tuple[PreScorePlugin, ...]
     score: tuple[ScorePlugin, ...]
     reserve: tuple[ReservePlugin, ...]
@@ -264,6 +266,9 @@ class ExtensionPoints:
             pre_filter=tuple(plugin for plugin in enabled("preFilter") if isinstance(plugin, PreFilterPlugin)),
             filter=tuple(plugin for plugin in enabled("filter") if isinstance(plugin, FilterPlugin)),
             post_filter=tuple(plugin for plugin in enabled("postFilter") if isinstance(plugin, PostFilterPlugin)),
+            pod_group_post_filter=tuple(
+                plugin for plugin in enabled("podGroupPostFilter") if isinstance(plugin, PostFilterPlugin)
+            ),
             pre_score=tuple(plugin for plugin in enabled("preScore") if isinstance(plugin, PreScorePlugin)),
             score=tuple(plugin for plugin in enabled("score") if isinstance(plugin, ScorePlugin)),
             reserve=tuple(plugin for plugin in enabled("reserve") if isinstance(plugin, ReservePlugin)),

@@ -30,6 +30,7 @@ from sampan.scheduler.framework.extension_points import (
     ExtensionPoints,
     FilterPlugin,
     PodGroupPlugin,
+    PostFilterPlugin,
     PreFilterPlugin,
     PreparePlugin,
     SchedulerPlugin,
@@ -379,18 +380,24 @@ class Framework:
 
     # -- PostFilter --------------------------------------------------------------------------------------------------
 
-    async def post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
+    async def post_filter(
+        self, cycle: CycleState, diagnosis: Diagnosis, *, is_for_group: bool = False
+    ) -> PostFilterResult:
         """Return the result of the first plugin that succeeds, otherwise the messages of all of them."""
-        with self.metrics.point("PostFilter") as outcome:
-            result = await self._post_filter(cycle, diagnosis)
+        point = "PodGroupPostFilter" if is_for_group else "PostFilter"
+        plugins = self.points.pod_group_post_filter if is_for_group else self.points.post_filter
+        with self.metrics.point(point) as outcome:
+            result = await self._post_filter(cycle, diagnosis, point, plugins)
             outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
         return result
 
-    async def _post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
+    async def _post_filter(
+        self, cycle: CycleState, diagnosis: Diagnosis, point: str, plugins: Sequence[PostFilterPlugin]
+    ) -> PostFilterResult:
         nominated: str | None = None
         messages: list[str] = []
-        for plugin in self.points.post_filter:
-            with self.metrics.plugin("PostFilter", plugin.name) as outcome:
+        for plugin in plugins:
+            with self.metrics.plugin(point, plugin.name) as outcome:
                 result = await plugin.post_filter(cycle, diagnosis)
                 outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
             if result.is_success:
