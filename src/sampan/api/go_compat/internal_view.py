@@ -18,6 +18,7 @@ _NAMES = {
     "apiGroup": "APIGroup",
     "apiVersion": "APIVersion",
     "awsElasticBlockStore": "AWSElasticBlockStore",
+    "cel": "CEL",
     "cephfs": "CephFS",
     "chapAuthDiscovery": "DiscoveryCHAPAuth",
     "chapAuthSession": "SessionCHAPAuth",
@@ -56,8 +57,6 @@ _NAMES = {
     "wwids": "WWIDs",
 }
 _RBD_NAMES = {"monitors": "CephMonitors", "image": "RBDImage", "pool": "RBDPool", "user": "RadosUser"}
-_REORDERED_FIELDS = {"Volume": (("quobyte", "rbd"),)}
-"""Pairs of a field and the one that it follows in the internal type."""
 
 
 def internal_view(part: Any) -> Any:
@@ -83,7 +82,7 @@ def _view_struct(part: msgspec.Struct) -> Any:
     special = _RBD_NAMES if kind.__name__ == "RBDVolumeSource" else {}
     nullable = _nullable_fields(kind)
     view = {}
-    for name in _fields(kind):
+    for name in kind.__struct_fields__:
         value = getattr(part, name)
         is_empty_list = value == [] and name in nullable
         view[special.get(name) or _name(name)] = [] if is_empty_list else internal_view(value)
@@ -104,14 +103,6 @@ def _view_metadata(part: msgspec.Struct) -> dict[str, Any]:
     """Return a metav1 object, whose internal type is the API type, with its maps sorted."""
     value: dict[str, Any] = msgspec.to_builtins(part)
     return {name: dict(sorted(entry.items())) if isinstance(entry, dict) else entry for name, entry in value.items()}
-
-
-def _fields(kind: type[msgspec.Struct]) -> list[str]:
-    fields = list(kind.__struct_fields__)
-    for moved, before in _REORDERED_FIELDS.get(kind.__name__, ()):
-        fields.remove(moved)
-        fields.insert(fields.index(before) + 1, moved)
-    return fields
 
 
 def _name(field: str) -> str:

@@ -152,9 +152,9 @@ def _validate_attributes_class(spec: PersistentVolumeSpec, path: str) -> FieldEr
 
 
 _SOURCES = (
-    *("gcePersistentDisk", "awsElasticBlockStore", "hostPath", "glusterfs", "nfs", "rbd", "quobyte", "iscsi"),
-    *("flexVolume", "cinder", "cephfs", "fc", "flocker", "azureFile", "vsphereVolume", "azureDisk"),
-    *("photonPersistentDisk", "portworxVolume", "scaleIO", "local", "storageos", "csi"),
+    *("gcePersistentDisk", "awsElasticBlockStore", "hostPath", "glusterfs", "nfs", "rbd", "iscsi", "cinder", "cephfs"),
+    *("fc", "flocker", "flexVolume", "azureFile", "vsphereVolume", "quobyte", "azureDisk", "photonPersistentDisk"),
+    *("portworxVolume", "scaleIO", "local", "storageos", "csi"),
 )
 _NEWER_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
