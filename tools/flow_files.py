@@ -75,6 +75,7 @@ FLOWS = {
             *(f"kubelet/volumes/{name}.py" for name in ("atomic", "mounter", "ownership")),
             *("kubelet/volumes/usage.py", "kubelet/agent/image_pull_records.py", "kubelet/agent/garbage_collection.py"),
             *("kubelet/agent/machine.py", "kubelet/agent/node_status_updater.py", "kubelet/agent/node_plugins.py"),
+            *("kubelet/agent/pods_api.py", "kubelet/agent/components.py"),
             *(
                 "kubelet/heartbeat.py",
                 "kubelet/node_status.py",

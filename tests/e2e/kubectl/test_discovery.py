@@ -2,6 +2,7 @@
 
 import pytest
 
+from sampan.api.kubernetes_version import GIT_VERSION, MAJOR, MINOR
 from tests.e2e.kubectl.command import Kubectl
 
 
@@ -45,8 +46,8 @@ def test_api_resources_by_verb(kubectl: Kubectl) -> None:
 
 def test_version(kubectl: Kubectl) -> None:
     server = kubectl.json("version")["serverVersion"]
-    assert (server["major"], server["minor"]) == ("1", "36")
-    assert server["gitVersion"].startswith("v1.36.")
+    assert (server["major"], server["minor"]) == (MAJOR, MINOR)
+    assert server["gitVersion"] == GIT_VERSION
 
 
 def test_cluster_info(kubectl: Kubectl) -> None:
