@@ -226,6 +226,13 @@ class UnionAuthorizer:
     async def is_allowed(self, attributes: Attributes) -> bool:
         return (await self.authorize(attributes)).decision is AuthzDecision.ALLOW
 
+    async def is_allowed_for_signer(self, user: UserInfo, verb: str, signer: str) -> bool:
+        """Whether the user has permission for the signer of certificates, or for its whole domain."""
+        for name in (signer, f"{signer.partition('/')[0]}/*"):
+            if await self.is_allowed(Attributes(user, verb, "", "certificates.k8s.io", "*", "signers", name=name)):
+                return True
+        return False
+
     async def check(self, call: Call, verb: str = "") -> None:
         """Raise Forbidden, with the message of kube-apiserver, unless the request is allowed; `verb` replaces its
         own."""

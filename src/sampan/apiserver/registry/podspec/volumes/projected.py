@@ -202,7 +202,7 @@ def _validate_certificate_projection(
     source: PodCertificateProjection, paths: set[str], item_path: str, path: str
 ) -> FieldErrors:
     yield from validate_signer_name(source.signerName, f"{item_path}.signerName")
-    yield from _validate_user_annotations(source.userAnnotations, f"{item_path}.userAnnotations")
+    yield from validate_user_annotations(source.userAnnotations, f"{item_path}.userAnnotations")
     yield from validate_user_or_group_id(source.user, f"{item_path}.user")
     if source.keyType not in _KEY_TYPES:
         yield FieldError.not_supported(f"{item_path}.keyType", source.keyType, _KEY_TYPES)
@@ -230,7 +230,7 @@ def _validate_certificate_projection(
         yield FieldError.required(item_path, text)
 
 
-def _validate_user_annotations(annotations: Mapping[str, str], path: str) -> FieldErrors:
+def validate_user_annotations(annotations: Mapping[str, str], path: str) -> FieldErrors:
     for key in sorted(annotations):
         lowered = key.lower()
         messages = names.qualified_name(lowered) if lowered else []
