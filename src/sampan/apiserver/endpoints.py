@@ -259,7 +259,8 @@ class ApiEndpoints:
         written = await self.registry.open_store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )
-        if written.deleted and not strategy.return_deleted_object:
+        is_returned = strategy.return_deleted_object or ctx.version in strategy.lenient_versions
+        if written.deleted and not is_returned:
             return success_status(resource, call.name, written.obj.metadata.uid)
         is_asynchronous = not written.deleted and opts.orphan_dependents is False
         return self.make_write_response(resource, written, 202 if is_asynchronous else 200)

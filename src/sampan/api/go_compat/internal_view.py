@@ -45,6 +45,7 @@ _NAMES = {
     "nfs": "NFS",
     "os": "OS",
     "pdName": "PDName",
+    "pkixPublicKey": "PKIXPublicKey",
     "rbd": "RBD",
     "seLinuxChangePolicy": "SELinuxChangePolicy",
     "seLinuxOptions": "SELinuxOptions",

@@ -26,8 +26,27 @@ class GatedFeature(NamedTuple):
 
 
 GATED_FEATURES: Final = (
+    GatedFeature(
+        "AtomicWriteVolumeUserFields",
+        (
+            "core.ClusterTrustBundleProjection.user",
+            "core.ConfigMapVolumeSource.defaultUser",
+            "core.DownwardAPIVolumeFile.user",
+            "core.DownwardAPIVolumeSource.defaultUser",
+            "core.KeyToPath.user",
+            "core.PodCertificateProjection.user",
+            "core.ProjectedVolumeSource.defaultUser",
+            "core.SecretVolumeSource.defaultUser",
+            "core.ServiceAccountTokenProjection.user",
+        ),
+    ),
     GatedFeature("CSIServiceAccountTokenSecrets", ("storage.CSIDriverSpec.serviceAccountTokenInSecrets",)),
+    GatedFeature("CSIVolumeHealth", ("core.PersistentVolumeClaimStatus.healthStatus",)),
+    GatedFeature("CSIVolumeHealth", ("core.PodStatus.volumeHealth",)),
+    GatedFeature("CSIVolumeHealth", ("storage.CSINodeStatus.storageHealth",)),
     GatedFeature("ClusterTrustBundleProjection", ("core.VolumeProjection.clusterTrustBundle",)),
+    GatedFeature("CompositePodGroup", ("scheduling.PodGroupSpec.parentCompositePodGroupName",)),
+    GatedFeature("CompositePodGroup", ("scheduling.WorkloadSpec.compositePodGroupTemplates",)),
     GatedFeature(
         "ContainerRestartRules",
         (
@@ -53,6 +72,13 @@ GATED_FEATURES: Final = (
         ),
     ),
     GatedFeature(
+        "DRADerivedAttributes",
+        (
+            "resource.DeviceSubRequest.derivedAttributes",
+            "resource.ExactDeviceRequest.derivedAttributes",
+        ),
+    ),
+    GatedFeature(
         "DRADeviceBindingConditions",
         (
             "resource.Device.bindingConditions",
@@ -62,6 +88,7 @@ GATED_FEATURES: Final = (
             "resource.DeviceRequestAllocationResult.bindingFailureConditions",
         ),
     ),
+    GatedFeature("DRADeviceCompatibilityGroups", ("resource.DeviceCounterConsumption.compatibilityGroups",)),
     GatedFeature(
         "DRADeviceTaints",
         (
@@ -83,6 +110,8 @@ GATED_FEATURES: Final = (
     ),
     GatedFeature("DRANodeAllocatableResources", ("core.PodStatus.nodeAllocatableResourceClaimStatuses",)),
     GatedFeature("DRANodeAllocatableResources", ("resource.Device.nodeAllocatableResources",)),
+    GatedFeature("DRAOptionalNodeOperations", ("resource.DeviceRequestAllocationResult.skipNodeOperations",)),
+    GatedFeature("DRAOptionalNodeOperations", ("resource.ResourceSliceSpec.skipNodeOperations",)),
     GatedFeature(
         "DRAPartitionableDevices",
         (
@@ -94,10 +123,26 @@ GATED_FEATURES: Final = (
             "resource.ResourceSliceSpec.sharedCounters",
         ),
     ),
+    GatedFeature(
+        "DRAPartitionableDevicesType", ("resource.ResourcePoolStatusRequestSpec.defaultPartitionTypeAttribute",)
+    ),
+    GatedFeature("DRAPartitionableDevicesType", ("resource.ResourceSliceSpec.partitionTypeAttribute",)),
+    GatedFeature(
+        "DRAWorkloadResourceClaims",
+        (
+            "scheduling.PodGroupSpec.resourceClaims",
+            "scheduling.PodGroupStatus.resourceClaimStatuses",
+        ),
+    ),
+    GatedFeature("DRAWorkloadResourceClaims", ("scheduling.PodGroupTemplate.resourceClaims",)),
     GatedFeature("DeploymentReplicaSetTerminatingReplicas", ("apps.DeploymentStatus.terminatingReplicas",)),
     GatedFeature("DeploymentReplicaSetTerminatingReplicas", ("apps.ReplicaSetStatus.terminatingReplicas",)),
+    GatedFeature("EmptyDirVolumeMode", ("core.EmptyDirVolumeSource.mode",)),
     GatedFeature("EnvFiles", ("core.EnvVarSource.fileKeyRef",)),
+    GatedFeature("EvictionRequestAPI", ("core.PodSpec.evictionResponders",)),
+    GatedFeature("GRPCContainerProbeTLS", ("core.GRPCAction.mode",)),
     GatedFeature("GenericWorkload", ("core.PodSpec.schedulingGroup",)),
+    GatedFeature("H2CContainerProbe", ("core.HTTPGetAction.protocol",)),
     GatedFeature("HPAConfigurableTolerance", ("autoscaling.HPAScalingRules.tolerance",)),
     GatedFeature("HostnameOverride", ("core.PodSpec.hostnameOverride",)),
     GatedFeature("ImageVolumeWithDigest", ("core.VolumeMountStatus.volumeStatus",)),
@@ -108,16 +153,27 @@ GATED_FEATURES: Final = (
             "core.PodStatus.resources",
         ),
     ),
+    GatedFeature("InPlacePodVerticalScalingSchedulerPreemption", ("core.NodeSpec.podPreemptionPolicy",)),
+    GatedFeature("KubeletInUserNamespace", ("core.NodeSystemInfo.runningInUserNamespace",)),
     GatedFeature("MaxUnavailableStatefulSet", ("apps.RollingUpdateStatefulSetStrategy.maxUnavailable",)),
     GatedFeature("MutableCSINodeAllocatableCount", ("storage.CSIDriverSpec.nodeAllocatableUpdatePeriodSeconds",)),
     GatedFeature("NodeDeclaredFeatures", ("core.NodeStatus.declaredFeatures",)),
     GatedFeature("PodCertificateRequest", ("core.VolumeProjection.podCertificate",)),
+    GatedFeature("PodGroupPreemptionPolicy", ("scheduling.CompositePodGroupSpec.preemptionPolicy",)),
+    GatedFeature("PodGroupPreemptionPolicy", ("scheduling.CompositePodGroupTemplate.preemptionPolicy",)),
+    GatedFeature("PodGroupPreemptionPolicy", ("scheduling.PodGroupSpec.preemptionPolicy",)),
+    GatedFeature("PodGroupPreemptionPolicy", ("scheduling.PodGroupTemplate.preemptionPolicy",)),
     GatedFeature("ResourceHealthStatus", ("core.ContainerStatus.allocatedResourcesStatus",)),
     GatedFeature("ResourceHealthStatusMessage", ("core.ResourceHealth.message",)),
+    GatedFeature("TopologyAwareWorkloadScheduling", ("scheduling.PodGroupSpec.schedulingConstraints",)),
+    GatedFeature("TopologyAwareWorkloadScheduling", ("scheduling.PodGroupTemplate.schedulingConstraints",)),
+    GatedFeature("VolumeBindMountOptions", ("core.VolumeMount.bindMountOptions",)),
     GatedFeature("VolumeLimitScaling", ("storage.CSIDriverSpec.preventPodSchedulingIfMissing",)),
+    GatedFeature("WorkloadWithJob", ("batch.JobSpec.scheduling",)),
 )
 """The fields to drop while their gate is off."""
 GATED_DEFAULTS: Final = (
+    ("H2CContainerProbe", "core.HTTPGetAction.protocol", "HTTP1"),
     ("MaxUnavailableStatefulSet", "apps.RollingUpdateStatefulSetStrategy.maxUnavailable", 1),
     ("VolumeLimitScaling", "storage.CSIDriverSpec.preventPodSchedulingIfMissing", False),
 )

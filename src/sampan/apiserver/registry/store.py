@@ -243,7 +243,7 @@ class Store:
     async def _change(
         self, ctx: Context, stored: StoredObject, obj: Any, strategy: Strategy, check: AdmissionCheck
     ) -> WriteResult:
-        may_be_missing = strategy.allow_unconditional_update
+        may_be_missing = strategy.allow_unconditional_update or ctx.version in strategy.lenient_versions
         preconditions.check_version(self.resource, obj, stored.revision, may_be_missing=may_be_missing)
         old = stored.obj
         async with _FinishGuard(await strategy.begin_write(ctx, obj, old)):

@@ -89,6 +89,8 @@ class Strategy:
     """Whether a PUT to a name that does not exist creates the object."""
     allow_unconditional_update = True
     """Whether a PUT without a resourceVersion overwrites the object; otherwise it is rejected."""
+    lenient_versions: frozenset[str] = frozenset()
+    """Older API versions through which an object may be overwritten without a resourceVersion and DELETE returns it."""
     return_deleted_object = False
     """Whether DELETE returns the object instead of a Status."""
     default_garbage_collection_policy: deletion.Policy = "Background"
@@ -207,6 +209,7 @@ class StatusStrategy(Strategy):
         self._main = main
         self.counts_generation = False
         self.allow_unconditional_update = main.allow_unconditional_update
+        self.lenient_versions = main.lenient_versions
 
     def default(self, obj: Any) -> None:
         self._main.default(obj)

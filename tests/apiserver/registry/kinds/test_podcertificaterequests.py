@@ -93,10 +93,10 @@ def test_deprecated_key_needs_proof_of_possession() -> None:
     key = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     spec = {"stubPKCS10Request": None, "pkixPublicKey": base64.b64encode(key).decode()}
 
-    def list_faults(proof: bytes) -> list[str]:
+    def collect_errors(proof: bytes) -> list[str]:
         return RULES.faults({**spec, "proofOfPossession": base64.b64encode(proof).decode()})
 
-    assert list_faults(KEY.sign(b"u")) == []
-    assert list_faults(KEY.sign(b"v")) == [
+    assert collect_errors(KEY.sign(b"u")) == []
+    assert collect_errors(KEY.sign(b"v")) == [
         "spec.proofOfPossession: Invalid value: could not verify proof-of-possession signature"
     ]

@@ -95,9 +95,8 @@ class OpenApiContents:
             yield _resource_list(group, version)
         for resource in resources:
             strategy = self._registry.behavior(resource).strategy
-            operations = ResourceOperations(
-                resource=resource, names=self.definitions, is_returned=strategy.return_deleted_object
-            )
+            is_returned = strategy.return_deleted_object or version in strategy.lenient_versions
+            operations = ResourceOperations(resource=resource, names=self.definitions, is_returned=is_returned)
             yield from operations.paths()
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
+from sampan.api.types.resource_v1beta2 import DeviceTaint as RuleTaint
 from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -103,7 +104,7 @@ def _validate_identifier(name: str, path: str) -> FieldErrors:
         yield FieldError.invalid(path, name, text)
 
 
-def validate_device_taint(taint: DeviceTaint, path: str) -> FieldErrors:
+def validate_device_taint(taint: DeviceTaint | RuleTaint, path: str) -> FieldErrors:
     yield from validate_qualified_name(taint.key, f"{path}.key")
     yield from validate_label_value(taint.value, f"{path}.value")
 

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
+from sampan.api.types.storage_v1 import CSINode, CSINodeDriver, CSINodeStatus
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_immutable,
@@ -42,6 +42,12 @@ class CSINodeStrategy(Strategy):
         obj.spec.drivers = obj.spec.drivers or None
         for driver in obj.spec.drivers or ():
             driver.topologyKeys = driver.topologyKeys or None
+
+    def prepare_for_create(self, ctx: Context, obj: CSINode) -> None:
+        obj.status = CSINodeStatus()
+
+    def prepare_for_update(self, ctx: Context, obj: CSINode, old: CSINode) -> None:
+        obj.status = old.status
 
     def validate_create(self, ctx: Context, obj: CSINode) -> Iterable[FieldError]:
         return _validate_driver(obj.spec.drivers or ())
@@ -76,4 +82,9 @@ def _validate_driver(drivers: Sequence[CSINodeDriver]) -> FieldErrors:
             yield from validate_qualified_name(key, path)
 
 
-BEHAVIOR = ResourceBehavior(strategy=CSINodeStrategy())
+class CSINodeStatusStrategy(StatusStrategy):
+    keeps_metadata = True
+
+
+_strategy = CSINodeStrategy()
+BEHAVIOR = ResourceBehavior(strategy=_strategy, views={"status": CSINodeStatusStrategy(_strategy)})

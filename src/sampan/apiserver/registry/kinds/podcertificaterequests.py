@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 ISSUED, DENIED, FAILED = _TERMINAL = ("Issued", "Denied", "Failed")
 _MAX_UID_BYTES, _MAX_KEY_BYTES, _MAX_CHAIN_BYTES = 128, 10 << 10, 100 << 10
 MIN_EXPIRATION_S, MAX_EXPIRATION_S, MAX_KUBERNETES_EXPIRATION_S = 3600, 91 * 24 * 3600, 24 * 3600
+_DEFAULT_EXPIRATION_S = 24 * 3600
 _MAX_CLOCK_SKEW_S, _MIN_REFRESH_MARGIN_S, _MIN_LIFETIME_S = 300, 600, 3600
 _RSA_KEY_BITS, _CURVES = (3072, 4096), ("secp256r1", "secp384r1", "secp521r1")
 _PKCS10, _PKIX, _PROOF = "spec.stubPKCS10Request", "spec.pkixPublicKey", "spec.proofOfPossession"
@@ -68,6 +69,10 @@ class PodCertificateRequestStrategy(GenericStrategy):
             field="spec.unverifiedUserAnnotations",
         ),
     )
+
+    def default(self, obj: PodCertificateRequest) -> None:
+        if obj.spec.maxExpirationSeconds is None:
+            obj.spec.maxExpirationSeconds = _DEFAULT_EXPIRATION_S
 
     def validate_create(self, ctx: Context, obj: PodCertificateRequest) -> Iterable[FieldError]:
         yield from _validate_spec(obj.spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from sampan.api.field_errors import FieldError
@@ -11,20 +12,38 @@ from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationStatus
 from sampan.apiserver.registry.behavior import GenericStatusStrategy, GenericStrategy, ResourceBehavior
-from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_conditions,
     validate_immutable,
     validate_non_negative,
 )
+from sampan.apiserver.tables.columns import NAME
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 _CONDITIONS, _VERSION = "status.conditions", "status.resourceVersion"
 _MAX_INT64: Final = 2**63 - 1
 
 
+def _format_resource(migration: StorageVersionMigration, now: float) -> str:
+    resource = migration.spec.resource
+    return f"{resource.resource}.{resource.group}" if resource.group else resource.resource
+
+
+def _format_status(migration: StorageVersionMigration, now: float) -> str:
+    """Return the last condition that is true."""
+    states = [condition.type for condition in migration.status.conditions if condition.status == "True"]
+    return next((state for state in reversed(states) if state in ("Running", SUCCEEDED, FAILED)), "Unknown")
+
+
 class StorageVersionMigrationStrategy(GenericStrategy):
+    columns = (
+        replace(NAME, format=""),
+        Column("Resource", _format_resource, description="GroupResource to migrate"),
+        Column("Status", _format_status, description="Status of the migration"),
+    )
+
     def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
         if not obj.spec.resource.resource:
             yield FieldError.required("spec.resource.resource", "resource is required")
