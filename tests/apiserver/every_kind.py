@@ -27,6 +27,10 @@ _HOOK: Content = {
 _POLICY: Content = {"matchConstraints": {"resourceRules": [_RULE]}, "variables": [{"name": "v", "expression": "1"}]}
 _REQUEST: Content = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 _DEVICES: Content = {"devices": {"requests": [_REQUEST], "constraints": [{"matchAttribute": "x.example.com/model"}]}}
+_SIGNING_REQUEST = (
+    "MH8wMwIBADAAMCowBQYDK2VwAyEAHN+eg7Cwj1DG+V1LpeRwxBw06+Uzr7DPhpHgslJgOAugADAFBgMrZXADQQDL3M"
+    "L29dN4zzA8F8P0ltD/y4Cv7JCu4kLRY6iPC2G7aOZlLGVHc4H0SqMo0FODXpe9kMr9NYcM1UcP1q4ye4IA"
+)
 _REFERENCE: Content = {"kind": "Pod", "namespace": "ns", "name": "a"}
 
 CSR = (
@@ -115,7 +119,18 @@ GOOD: dict[tuple[str, str], Content] = {
         "spec": {"signerName": "example.com/s", "usages": ["client auth"], "request": CSR}
     },
     ("certificates.k8s.io", "ClusterTrustBundle"): {"spec": {"trustBundle": CERTIFICATE}},
-    ("certificates.k8s.io", "PodCertificateRequest"): {"spec": {"signerName": "example.com/s", "nodeName": "n"}},
+    ("certificates.k8s.io", "PodCertificateRequest"): {
+        "spec": {
+            "signerName": "example.com/s",
+            "podName": "p",
+            "podUID": "u",
+            "serviceAccountName": "s",
+            "serviceAccountUID": "v",
+            "nodeName": "n",
+            "nodeUID": "w",
+            "stubPKCS10Request": _SIGNING_REQUEST,
+        }
+    },
     ("coordination.k8s.io", "Lease"): {"spec": {"holderIdentity": "me", "leaseDurationSeconds": 5}},
     ("discovery.k8s.io", "EndpointSlice"): {
         "addressType": "IPv4",

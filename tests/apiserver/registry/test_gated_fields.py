@@ -10,6 +10,7 @@ import pytest
 
 from sampan.api.feature_gates import LEVELS, FeatureGateError, FeatureGates
 from sampan.api.scheme import builtin_scheme, type_for
+from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import Container, EnvVar, Lifecycle, LifecycleHandler, Pod, PodSpec
 from sampan.apiserver.registry.gated_fields import GATED_DEFAULTS, GATED_FEATURES, GatedFeature, GatedFields
 
@@ -121,6 +122,8 @@ def test_field_has_a_default_if_its_gate_is_on(gate: str, path: str, default: An
     for kind, place in _fields_of(path):
         obj = kind()
         struct = _place(obj, place, in_use=False)
+        if isinstance(obj, StatefulSet):
+            obj.spec.updateStrategy.type = "RollingUpdate"
         off.default(obj)
         assert getattr(struct, place[-1]) is None
         on.default(obj)

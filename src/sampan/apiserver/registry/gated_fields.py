@@ -178,6 +178,8 @@ GATED_DEFAULTS: Final = (
     ("VolumeLimitScaling", "storage.CSIDriverSpec.preventPodSchedulingIfMissing", False),
 )
 """The fields that have a default value while their gate is on: gate, field and value."""
+_DEFAULT_CONDITIONS: Final = {"apps.RollingUpdateStatefulSetStrategy.maxUnavailable": ("type", "RollingUpdate")}
+"""Values that the owner of the struct must have for a gated default to apply."""
 PRUNED_STRUCTS: Final = frozenset({"core.Lifecycle"})
 """The structs that are dropped with their last field."""
 
@@ -217,14 +219,14 @@ class _FieldTree:
             for child in _structs_in(getattr(struct, name)):
                 tree.find(child, set_fields, struct, name)
 
-    def fill(self, struct: Any) -> None:
+    def fill(self, struct: Any, owner: Any = None) -> None:
         """Set the leaves that are unset to their gated default."""
-        for name, (unset, value) in self.leaves.items():
-            if getattr(struct, name) == unset:
+        for name, (unset, (value, condition)) in self.leaves.items():
+            if getattr(struct, name) == unset and (condition is None or getattr(owner, condition[0]) == condition[1]):
                 setattr(struct, name, value)
         for name, tree in self.branches.items():
             for child in _structs_in(getattr(struct, name)):
-                tree.fill(child)
+                tree.fill(child, struct)
 
     def select_branches(self, names: Iterable[str]) -> _FieldTree:
         return _FieldTree(self.leaves, {name: self.branches[name] for name in names if name in self.branches})
@@ -251,7 +253,11 @@ class GatedFields:
 
     def __init__(self, gates: FeatureGates) -> None:
         self._features = [feature for feature in GATED_FEATURES if not gates.is_enabled(feature.gate)]
-        self._defaults = [(path, value) for gate, path, value in GATED_DEFAULTS if gates.is_enabled(gate)]
+        self._defaults = [
+            (path, (value, _DEFAULT_CONDITIONS.get(path)))
+            for gate, path, value in GATED_DEFAULTS
+            if gates.is_enabled(gate)
+        ]
         self._drop_trees: dict[type[Any], _DropTrees | None] = {}
         self._default_trees: dict[type[Any], _FieldTree | None] = {}
 

@@ -40,9 +40,10 @@ def _status_errors(new: StorageVersionMigration, old: StorageVersionMigration) -
 def test_the_resource_is_required_and_cannot_change() -> None:
     strategy = BEHAVIOR.strategy
     (missing,) = strategy.validate_create(CTX, _migration(""))
-    assert str(missing) == "spec.resource.resource: Required value: resource is required"
+    assert str(missing) == "spec.resource.resource: Required value: resource is required to be set"
     (changed,) = strategy.validate_update(CTX, _migration("others"), _migration())
-    assert str(changed) == 'resource: Invalid value: "others": field is immutable'
+    value = '{"Resource":{"group":"example.com","resource":"others"}}'
+    assert str(changed) == f"spec: Invalid value: {value}: field is immutable"
 
 
 def test_usual_sequence_of_conditions_is_valid() -> None:

@@ -15,6 +15,7 @@ from sampan.api.types.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
+from sampan.api.values.int_or_string import IntOrString
 from sampan.apiserver.handlers import Handlers
 from sampan.apiserver.registry.behavior import ResourceBehavior
 from sampan.apiserver.registry.podspec.defaults import default_template
@@ -33,12 +34,15 @@ from sampan.apiserver.registry.validation import (
 from sampan.apiserver.registry.workloads import (
     TemplateStrategy,
     container_columns,
+    is_zero,
     parse_selector,
     selector_expression,
     update_options,
+    validate_at_most_100_percent,
     validate_available_at_most_ready,
     validate_collision_count,
     validate_counts_at_most_replicas,
+    validate_int_or_percent,
     validate_non_negative_counts,
     validate_required_selector,
     validate_selector_matches_template,
@@ -174,11 +178,20 @@ def _validate_update_strategy(strategy: StatefulSetUpdateStrategy, path: str) ->
         return
     elif strategy.type == _ROLLING:
         yield from validate_non_negative(update.partition or 0, f"{path}.rollingUpdate.partition")
+        if update.maxUnavailable is not None:
+            yield from _validate_max_unavailable(update.maxUnavailable, f"{path}.rollingUpdate.maxUnavailable")
     else:
         text = f"only allowed for updateStrategy '{_ROLLING}'"
         yield FieldError.invalid(
             f"{path}.rollingUpdate", encode_error_value(_to_internal_strategy(strategy).rollingUpdate), text
         )
+
+
+def _validate_max_unavailable(value: IntOrString, path: str) -> FieldErrors:
+    yield from validate_int_or_percent(value, path)
+    if is_zero(value):
+        yield FieldError.invalid(path, value, "cannot be 0")
+    yield from validate_at_most_100_percent(value, path)
 
 
 def _to_internal_strategy(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.go_compat.internal_view import encode_error_value
@@ -16,9 +17,9 @@ from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_conditions,
-    validate_immutable,
     validate_non_negative,
 )
+from sampan.apiserver.registry.workloads import IMMUTABLE
 from sampan.apiserver.tables.columns import NAME
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
@@ -45,13 +46,23 @@ class StorageVersionMigrationStrategy(GenericStrategy):
     )
 
     def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
-        if not obj.spec.resource.resource:
-            yield FieldError.required("spec.resource.resource", "resource is required")
+        return _validate_resource(obj.spec.resource)
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
-        yield from validate_immutable(obj.spec.resource.group, old.spec.resource.group, "group")
-        yield from validate_immutable(obj.spec.resource.resource, old.spec.resource.resource, "resource")
+        if obj.spec != old.spec:
+            value = {"Resource": {"group": obj.spec.resource.group, "resource": obj.spec.resource.resource}}
+            yield FieldError.invalid("spec", value, IMMUTABLE)
+
+
+def _validate_resource(resource: Any) -> FieldErrors:
+    path = "spec.resource"
+    if not resource.resource:
+        yield FieldError.required(f"{path}.resource", "resource is required to be set")
+    elif errors := names.dns1035_label(resource.resource):
+        yield FieldError.invalid(f"{path}.resource", resource.resource, ",".join(errors))
+    if resource.group and (errors := names.dns1123_subdomain(resource.group)):
+        yield FieldError.invalid(f"{path}.group", resource.group, ",".join(errors))
 
 
 class StorageVersionMigrationStatusStrategy(GenericStatusStrategy):
