@@ -22,6 +22,7 @@ KEYS_FROM_SOURCE = {
     "machinery/cel/environment.py": "libraries of the source",
     "machinery/client/codecs.py": "kinds of the source",
     "machinery/multiplex/websocket.py": "256 bytes",
+    "machinery/telemetry/build_info.py": "levels",
     "network/mesh/config.py": "kinds of links",
     "runtimes/oci/cgroups.py": "numbers of block devices of the machine",
 }

@@ -68,7 +68,7 @@ FLOWS = {
     ),
     "schedule": Flow(budget=32, packages=("scheduler/",)),
     "start": Flow(
-        budget=55,
+        budget=57,
         packages=("kubelet/", "runtimes/"),
         leaves=(
             *("kubelet/devices/", "kubelet/volumes/plugins/", "kubelet/volumes/csi/", "kubelet/agent/eviction/"),
