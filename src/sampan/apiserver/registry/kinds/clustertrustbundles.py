@@ -23,7 +23,12 @@ _BUNDLE = "spec.trustBundle"
 
 class ClusterTrustBundleStrategy(Strategy):
     allow_unconditional_update = False
-    columns = (NAME, Column("SignerName", lambda trust_bundle, now: trust_bundle.spec.signerName or "<none>"))
+    columns = (
+        NAME,
+        Column(
+            "SignerName", lambda trust_bundle, now: trust_bundle.spec.signerName or "<none>", field="spec.signerName"
+        ),
+    )
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         """Accept any path segment; `validate_create` checks the rest, which depends on the signer."""
