@@ -110,11 +110,11 @@ def test_secure_port_serves_health_and_authorized_metrics(sampan: Sampan, cluste
 
 
 def test_metrics_have_the_values_of_the_feature_gates(sampan: Sampan, cluster: Cluster) -> None:
-    flags = ("--authorization-always-allow-paths=/metrics", "--feature-gates=StorageVersionMigrator=true")
+    flags = ("--authorization-always-allow-paths=/metrics", "--feature-gates=StatefulSetRecreateStrategy=true")
     with running_manager(sampan, cluster, *ONE_CONTROLLER, *flags) as (port, _):
         lines = get(port, "/metrics")[1].splitlines()
-        assert 'kubernetes_feature_enabled{name="StorageVersionMigrator",stage="BETA"} 1' in lines
-        assert 'kubernetes_feature_enabled{name="GenericWorkload",stage="ALPHA"} 0' in lines
+        assert 'kubernetes_feature_enabled{name="StatefulSetRecreateStrategy",stage="ALPHA"} 1' in lines
+        assert 'kubernetes_feature_enabled{name="GenericWorkload",stage="BETA"} 0' in lines
 
 
 def test_authorization_always_allow_paths_skip_authorization(sampan: Sampan, cluster: Cluster) -> None:

@@ -11,7 +11,6 @@ from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.client import DeleteParameters
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.services.backends import Backends
-from tests.controllers.workloads import lag
 from tests.controllers.workloads.lag import Lag, lagging_controller
 
 SEEDS = range(6)
@@ -68,14 +67,13 @@ async def ready_pods(c: Cluster) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_endpoint_slices_list_each_pod_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lag, "CONFIG", ControllerConfig(max_endpoints_per_slice=3))
-
+async def test_endpoint_slices_list_each_pod_once(seed: int) -> None:
+    config = ControllerConfig(max_endpoints_per_slice=3)
     async with cluster() as c:
         backends, random = Backends(c), Random(seed)
         await backends.account()
         await backends.add("n")
-        async with lagging_controller(c, "endpointslice-controller", seed) as slow:
+        async with lagging_controller(c, "endpointslice-controller", seed, config=config) as slow:
             await backends.serve()
             await disturb(c, backends, slow, random)
             listed = await backends.list_conditions()

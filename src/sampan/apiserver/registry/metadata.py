@@ -29,6 +29,7 @@ ValidateName = Callable[[str, bool], list[str]]
 
 METADATA = FieldPath("metadata")
 _MAX_ANNOTATIONS_BYTES = 256 * 1024
+_OPERATIONS = ("Apply", "Update")
 _MAX_MANAGER_BYTES, _MAX_SUBRESOURCE_BYTES = 128, 256
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -216,8 +217,10 @@ def validate_managed_fields(entries: Sequence[ManagedFieldsEntry]) -> list[Field
     field_errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         path = (METADATA / "managedFields")[index]
-        if entry.operation not in ("Apply", "Update"):
-            field_errors.append(FieldError.invalid(path / "operation", entry.operation, "must be `Apply` or `Update`"))
+        if not entry.operation:
+            field_errors.append(FieldError.required(path / "operation", "must not be empty"))
+        elif entry.operation not in _OPERATIONS:
+            field_errors.append(FieldError.not_supported(path / "operation", entry.operation, _OPERATIONS))
         if entry.fieldsType not in ("", "FieldsV1"):
             field_errors.append(FieldError.invalid(path / "fieldsType", entry.fieldsType, "must be `FieldsV1`"))
         if len(entry.manager.encode()) > _MAX_MANAGER_BYTES:

@@ -125,6 +125,9 @@ class DeviceTaintEvictionController:
         """The number of pods evicted since the start, by the UID of the rule."""
         self._report_times: dict[str, float] = {}
         """When the status of a rule with evicted pods is reported next, by UID."""
+        self._reported_generations: dict[str, int] = {}
+        """The generation of each rule whose condition was last written or found, by UID. Only a new generation and
+        evictions lead to a report: others may write the status, too."""
         self.watches: tuple[Watch, ...] = (
             Watch(resource_of(Pod), _pod_key),
             Watch(resource_of(ResourceClaim), _consumer_pod_keys),
@@ -145,10 +148,12 @@ class DeviceTaintEvictionController:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._evicted_pods.pop(old.metadata.uid, None)
             self._report_times.pop(old.metadata.uid, None)
+            self._reported_generations.pop(old.metadata.uid, None)
 
     def _rule_keys(self, rule: AnyTaintRule) -> Iterable[Hashable]:
         """Return the rule, whose status is reported before pods are evicted, and the consumers of its devices."""
-        yield RuleKey(rule.metadata.name)
+        if self._reported_generations.get(rule.metadata.uid) != rule.metadata.generation:
+            yield RuleKey(rule.metadata.name)
         if rule.spec.taint.effect == NO_EXECUTE:
             yield from self._consumers_of(rule)
 
@@ -243,6 +248,7 @@ class DeviceTaintEvictionController:
         if not is_same_report(report, condition):
             condition.lastTransitionTime = times.format_time(now)
             await self._write_report(rule, msgspec.to_builtins(condition))
+        self._reported_generations[rule.metadata.uid] = rule.metadata.generation
         return None
 
     def _count(self, rule: AnyTaintRule) -> RuleCounts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.core_v1 import (
     ClusterTrustBundleProjection,
@@ -160,15 +161,7 @@ def _validate_bundle_projection(
     source: ClusterTrustBundleProjection, paths: set[str], item_path: str, path: str
 ) -> FieldErrors:
     if source.name is not None and source.signerName is not None:
-        shown = {  # kube-apiserver shows its internal type
-            "Name": source.name,
-            "SignerName": source.signerName,
-            "LabelSelector": source.labelSelector,
-            "Optional": source.optional,
-            "Path": source.path,
-            "User": source.user,
-        }
-        yield FieldError.invalid(item_path, shown, "only one of name and signerName may be used")
+        yield FieldError.invalid(item_path, encode_error_value(source), "only one of name and signerName may be used")
     elif source.name is not None:
         yield from _validate_bundle_name(source.name, f"{item_path}.name")
         if source.labelSelector is not None:
