@@ -41,6 +41,7 @@ CHECKS: dict[str, Check] = {
     for name in (
         "dns1123_label",
         "dns1123_subdomain",
+        "dns1123_subdomain_caseless",
         "dns1035_label",
         "label_key",
         "label_value",

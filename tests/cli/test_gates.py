@@ -19,8 +19,8 @@ def test_table_has_the_gates_of_this_version() -> None:
     head, *rows = (line.split() for line in run().splitlines())
     assert head == ["NAME", "STAGE", "DEFAULT", "LOCKED", "SWITCHABLE"]
     assert [row[0] for row in rows] == [name for name, _ in FeatureGates().specs()]
-    assert ["SidecarContainers", "GA", "on", "yes", "no"] in rows
-    assert ["ClusterTrustBundle", "Beta", "off", "no", "yes"] in rows
+    assert ["HostnameOverride", "GA", "on", "yes", "no"] in rows
+    assert ["ClusterTrustBundle", "GA", "on", "no", "yes"] in rows
 
 
 def test_other_versions_have_other_gates() -> None:
@@ -30,7 +30,7 @@ def test_other_versions_have_other_gates() -> None:
 
 
 def test_wide_table_has_the_history() -> None:
-    assert "1.28 Alpha off, 1.29 Beta on, 1.33 GA on locked, 1.37 Removed" in run("-o", "wide")
+    assert "1.34 Alpha off, 1.35 Beta on, 1.37 GA on locked" in run("-o", "wide")
     history = "1.37 Beta off, 1.37 Beta on (minimal compatibility version 1.37)"
     assert history in run("-o", "wide", "--kubernetes-version", "1.37")
 

@@ -49,7 +49,7 @@ IMPLEMENTED_GATES: Mapping[str, str] = {
     "StatefulSetRecreateStrategy": "sampan.controllers.workloads.statefulset.controller",
     "StorageCapacityScoring": "sampan.scheduler.plugins.volume_binding",
     "StorageVersionMigrator": "sampan.controllers.storage_version_migration",
-    "VolumeBindMountOptions": "sampan.kubelet.volumes.container_mounts",
+    "VolumeBindMountOptions": "sampan.kubelet.node_status",
     "VolumeLimitScaling": "sampan.scheduler.plugins.node_volume_limits",
     "WatchListCompression": "sampan.apiserver.http.watch_server",
 }

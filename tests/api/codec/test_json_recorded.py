@@ -133,7 +133,7 @@ def test_warnings_name_the_recorded_fields(exchanges: list[Exchange], custom_sch
         if message != ", ".join(expected):
             differences.append(f"{exchange.name}: wanted {expected}, found {message}")
     assert not differences, "\n".join(differences)
-    assert compared == 61
+    assert compared == 62
 
 
 def test_unreadable_bodies_have_the_recorded_messages(exchanges: list[Exchange]) -> None:

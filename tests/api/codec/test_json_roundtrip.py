@@ -80,8 +80,8 @@ def test_recorded_objects_round_trip(reference_dir: Path) -> None:
         if result != response.without_ignored_paths(response.body):
             differences.append(f"{name}: {first_difference(response.body, result)}")
     assert not differences, "\n".join(differences)
-    assert steps == 5580
-    assert round_trip.counts == {"typed": 5418, "items": 319, "events": 299, "custom": 662, "other": 139}
+    assert steps == 5663
+    assert round_trip.counts == {"typed": 5503, "items": 321, "events": 299, "custom": 662, "other": 139}
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> str:

@@ -86,7 +86,7 @@ class TestPatch:
 
     def test_malformed_json(self, settings: Kubectl) -> None:
         assert settings.fails("patch", "configmap", "settings", "-p", "{broken") == (
-            "Error from server (BadRequest): invalid character 'b' looking for beginning of object key string\n"
+            "Error from server (BadRequest): invalid JSON patch\n"
         )
 
 

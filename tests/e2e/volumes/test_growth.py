@@ -61,7 +61,8 @@ async def check_expansion(real_node: RealNodeCluster, driver: GrowingDriver) -> 
     grown = await real_node.wait_for(
         PersistentVolumeClaim, "c", lambda obj: obj.status.capacity == {"storage": "4Mi"}, "default"
     )
-    assert (grown.status.conditions, grown.status.allocatedResourceStatuses) == ([], {})
+    assert [condition.type for condition in grown.status.conditions] == ["Unused"]
+    assert grown.status.allocatedResourceStatuses == {}
 
     directory = real_node.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{grown.spec.volumeName}/mount"
     (directory / "end").touch()

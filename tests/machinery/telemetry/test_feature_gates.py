@@ -12,10 +12,10 @@ def test_metric_has_name_stage_and_value_of_every_gate() -> None:
     lines = metrics.text().splitlines()
     assert len(lines) == 2 + len(list(gates.specs()))
     for name, stage, value in (
-        ("SidecarContainers", "", 1),
-        ("ClusterTrustBundle", "BETA", 0),
-        ("StorageVersionMigrator", "BETA", 1),
-        ("GenericWorkload", "ALPHA", 0),
+        ("HostnameOverride", "", 1),
+        ("ClusterTrustBundle", "", 1),
+        ("StorageVersionMigrator", "", 1),
+        ("GenericWorkload", "BETA", 0),
         ("GitRepoVolumeDriver", "DEPRECATED", 0),
     ):
         assert f'kubernetes_feature_enabled{{name="{name}",stage="{stage}"}} {value}' in lines

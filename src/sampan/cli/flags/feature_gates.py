@@ -25,6 +25,7 @@ from sampan.cli.flags.flag_table import Flag
 from sampan.machinery.cli_errors import CliError
 
 FLAG = "--feature-gates"
+EMULATED_VERSION, MIN_COMPATIBILITY_VERSION = "--emulated-version", "--min-compatibility-version"
 STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
 """The gate of the controller of StorageVersionMigrations, which the API server must serve."""
 COMPONENT = "kube"
@@ -32,14 +33,14 @@ COMPONENT = "kube"
 
 VERSION_FLAGS = (
     Flag(
-        name="--emulated-version",
+        name=EMULATED_VERSION,
         help=f"Version of Kubernetes whose APIs, features and defaults apply, from {MAJOR}.{LEVELS[0]} to "
         f"{MAJOR}.{LEVEL}, as 1.36 or kube=1.36. Default: {MAJOR}.{LEVEL}.",
         metavar="V",
         is_repeatable=True,
     ),
     Flag(
-        name="--min-compatibility-version",
+        name=MIN_COMPATIBILITY_VERSION,
         help="Oldest version that must be able to read what is stored, as 1.35 or kube=1.35. Default: the version "
         f"before the emulated one, or {MAJOR}.{LEVELS[0]}.",
         metavar="V",
@@ -59,9 +60,9 @@ def effective_gates(options: Mapping[str, Any]) -> FeatureGates:
     """Return the gates of a component with these flags. Raise CliError, with the messages of Kubernetes, for versions
     and gates that do not exist or do not fit together."""
     if version := options.get("kubernetes_version"):
-        return feature_gates(options["feature_gates"], level=_minor(version))
-    level = _version(options.get("emulated_version") or ())
-    min_compatibility = _version(options.get("min_compatibility_version") or ())
+        return feature_gates(options["feature_gates"], level=_minor("--kubernetes-version", version))
+    level = _version(EMULATED_VERSION, options.get("emulated_version") or ())
+    min_compatibility = _version(MIN_COMPATIBILITY_VERSION, options.get("min_compatibility_version") or ())
     return feature_gates(options["feature_gates"], level=level or LEVEL, min_compatibility=min_compatibility)
 
 
@@ -92,33 +93,33 @@ def check_gates(
     return gates
 
 
-def _version(values: Iterable[str]) -> int | None:
+def _version(flag: str, values: Iterable[str]) -> int | None:
     """Return the minor version that a flag gives, None if it gives none."""
     versions: dict[str, str] = {}
     for value in (part for text in values for part in text.split(",") if part):
         name, separator, version = value.partition("=")
         name, version = (name, version) if separator else (COMPONENT, value)
         if name in versions:
-            raise CliError(f"duplicate version flag, {name}={versions[name]} and {name}={version}")
+            raise CliError(f"{flag}: duplicate version flag, {name}={versions[name]} and {name}={version}")
         versions[name] = version
     foreign = next((name for name in versions if name != COMPONENT), None)
     if foreign is not None:
-        raise CliError(f"component not registered: {foreign}")
-    return _minor(versions[COMPONENT]) if versions else None
+        raise CliError(f"{flag}: component not registered: {foreign}")
+    return _minor(flag, versions[COMPONENT]) if versions else None
 
 
-def _minor(text: str) -> int:
+def _minor(flag: str, text: str) -> int:
     """Return the minor version of a version such as 1.36; of versions without a level, a number that is none."""
     parsed = re.fullmatch(r"v?(\d+)((?:\.\d+)*)", text)
     if parsed is None:
-        raise CliError(f'could not parse "{text}" as version')
+        raise CliError(f'{flag}: could not parse "{text}" as version')
     numbers = [int(number) for number in (parsed[1] + parsed[2]).split(".")]
     if len(numbers) == 1:
-        raise CliError(f'illegal version string "{text}"')
+        raise CliError(f'{flag}: illegal version string "{text}"')
     if len(numbers) > 2:
-        raise CliError(f"patch version not allowed, got: {COMPONENT}={text}")
+        raise CliError(f"{flag}: patch version not allowed, got: {COMPONENT}={text}")
     if numbers[0] != int(MAJOR):
-        raise CliError(f"emulation version {text} is not between [{_name(LEVELS[0])}, {_name(LEVEL)}.0]")
+        raise CliError(f"{flag}: emulation version {text} is not between [{_name(LEVELS[0])}, {_name(LEVEL)}.0]")
     return numbers[1]
 
 
@@ -137,7 +138,9 @@ def _check_versions(gates: FeatureGates) -> None:
     if gates.level > LEVEL:
         del errors[1:]
     if errors:
-        raise CliError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        flag = MIN_COMPATIBILITY_VERSION if gates.level in LEVELS else EMULATED_VERSION
+        message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        raise CliError(f"{flag}: {message}")
 
 
 def _check_changes(gates: FeatureGates) -> None:

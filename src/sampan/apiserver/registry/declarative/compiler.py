@@ -71,7 +71,7 @@ def complete_errors(
     if not _is_declarative(kind):
         return errors
     if errors:
-        errors = list({str(error): error for error in errors}.values())
+        errors = list({_identify(error): error for error in errors}.values())
     rules = rules_of(kind)
     if rules is None:
         return errors
@@ -79,6 +79,13 @@ def complete_errors(
     with suppress(TooManyErrors):
         rules.run(validation, obj, old, "")
     return errors + validation.errors
+
+
+def _identify(error: FieldError) -> tuple[object, ...]:
+    """Return what equal errors share. A list or an object counts by its identity: many errors may show the same one,
+    and to format it for each of them would take quadratic time."""
+    value = error.bad_value
+    return error.type, error.field, error.detail, value if isinstance(value, str | int | float) else id(value)
 
 
 def _is_declarative(kind: type) -> bool:
