@@ -78,6 +78,8 @@ def main(
     )
     run.save(directory)
     _finish(run, output, directory)
+    if absent := [str(file) for file in files if not file.exists()]:
+        raise click.ClickException(f"the suite ended without its results in {', '.join(absent)}; e2e.log says why")
 
 
 def _build_programs(release: Release) -> None:

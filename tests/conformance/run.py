@@ -60,6 +60,7 @@ class Suite:
     def _command(self, part: Part, directory: Path) -> list[str]:
         command = [str(self.cache / programs.GINKGO.name), "--no-color", "--silence-skips", f"--timeout={_TIMEOUT}"]
         command += [f"--procs={part.processes}", f"--label-filter={part.labels}"]
+        command += ["--output-interceptor-mode=none"]  # the log has the reason if a process ends before its tests
         if self.focus:
             command.append(f"--focus={self.focus}")
         if self.skip:
