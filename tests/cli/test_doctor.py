@@ -73,7 +73,9 @@ def test_table_and_json_output_agree(sampan: Sampan) -> None:
         assert any(line.startswith(check["name"]) for line in table.stdout.splitlines())
 
 
-def test_ports_are_those_of_the_machine_for_a_user_who_is_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_are_those_of_the_machine_for_a_user_who_is_not_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other checks run in the namespaces of the user, where all ports are free."""
     is_inside = False
 
@@ -86,6 +88,7 @@ def test_ports_are_those_of_the_machine_for_a_user_who_is_not_root(monkeypatch: 
     async def read_state(directory: Path) -> MachineState:
         return MachineState()
 
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # the clusters of the user who runs the tests do not matter
     monkeypatch.setattr(rootless, "is_possible", lambda: True)
     monkeypatch.setattr(rootless, "shortcomings", lambda: [])
     monkeypatch.setattr(rootless, "run_inside", run_inside)
