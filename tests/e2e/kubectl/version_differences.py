@@ -26,6 +26,7 @@ _TEXTS = [
         ("the answer to a question is no unless it is yes", r"\(y/[nN]\)", "(y/n)"),
         ("there is the output format kyaml", r"(?<=,)kyaml,", ""),
         ("errors of the command line begin with a small letter", r"^Error: (?!from server)", "error: "),
+        ("errors begin with a small letter", r"^error: Invalid argument syntax", "error: invalid argument syntax"),
         ("errors of the command line refer to `-h`", r"^See '.*' for (?:help and examples|usage)\.?\n", ""),
         ("the version itself", r"^(?:Client|Kustomize) Version: .*\n", ""),
         ("the version itself", r"(?<=\"kubectl/)v[^\"]*", "VERSION"),
@@ -52,6 +53,8 @@ _LINES = {
     "errors name the containers of the pod": r"(?:exec|attach) two -c nosuch",
     "debug has no legacy profile": r"get pod (?:two|copy) -o jsonpath=\{\.spec\.(?:ephemeralC|c)ontainers",
     "suggestions for an unknown command end without an empty line": r"(?:gett )?pods$",
+    "--list and --output exclude each other": r"(?:annotate|label) .*--list .*-o ",
+    "a dash that is not the first word after the pod is an error": r"exec two ls -- pwd",
     "wait takes several conditions": r"wait --for=condition=Available --for=create",
 }
 
