@@ -300,7 +300,8 @@ class GatedFields:
 
 
 def _compile(kind: type[Any], rows: Iterable[tuple[str, Any]]) -> _FieldTree | None:
-    """Return the tree of a type, None if no row is for a struct in it. `rows` are fields and what is said of them."""
+    """Return the tree of a type, None if it contains no field of a row. A row is a field, as in GATED_FEATURES, and its
+    feature or its default."""
     by_struct: dict[str, list[tuple[list[str], Any]]] = {}
     for path, payload in rows:
         group, struct, *fields = path.split(".")

@@ -68,7 +68,7 @@ def matches(rule: AnyTaintRule, driver: str, pool: str, device: str) -> bool:
 
 
 def by_selector(rule: AnyTaintRule) -> Iterable[Hashable]:
-    """Index evicting rules by what they select; see `selectors_of`."""
+    """Index rules with the effect NoExecute by their device selector, in the form of `selectors_of`."""
     selector = rule.spec.deviceSelector
     if selector is None or rule.spec.taint.effect != NO_EXECUTE:
         return ()
